@@ -1,0 +1,55 @@
+# Every target sets up what it needs in .venv: a fresh machine needs python3 (3.11+) and make, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench docs clean
+
+help:
+	@echo "make demo    install privcube in .venv and run the main job on an example"
+	@echo "make test    run the whole test suite"
+	@echo "make check   lint, types, import contracts, doctests, generated pages"
+	@echo "make bench   measure speed and memory"
+	@echo "make docs    regenerate the generated pages (docs/cli.md)"
+	@echo "make clean   remove .venv and caches"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "privcube needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 ..."; exit 2; }
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing privcube"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.development: $(VENV)/.runtime
+	@echo "installing the tools for tests and checks"
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.runtime
+	@$(BIN)/privcube demo
+
+test: $(VENV)/.development
+	$(BIN)/python -m pytest -n auto
+
+check: $(VENV)/.development
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' src README.md docs
+	$(BIN)/python tools/cli_reference.py --check
+
+bench: $(VENV)/.development
+	$(BIN)/python benchmarks/startup.py
+
+docs: $(VENV)/.development
+	$(BIN)/python tools/cli_reference.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

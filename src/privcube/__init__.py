@@ -1,0 +1,55 @@
+"""privcube: data cubes, marginals and contingency tables with a differential-privacy guarantee.
+
+The public names are loaded when first used, so that `import privcube` and `privcube --help` stay quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from privcube import errors as errors
+    from privcube.model.attribute import Attribute as Attribute
+    from privcube.model.guarantee import ZCDP as ZCDP
+    from privcube.model.guarantee import ApproxDP as ApproxDP
+    from privcube.model.guarantee import PureDP as PureDP
+    from privcube.model.levels import Level as Level
+    from privcube.model.plan import Plan as Plan
+    from privcube.model.schema import Schema as Schema
+    from privcube.model.spec import Spec as Spec
+    from privcube.model.workload import Axis as Axis
+    from privcube.model.workload import Workload as Workload
+    from privcube.planning.planner import plan as plan
+
+_HOME = {
+    "Attribute": "model.attribute",
+    "Level": "model.levels",
+    "Schema": "model.schema",
+    "Axis": "model.workload",
+    "Workload": "model.workload",
+    "PureDP": "model.guarantee",
+    "ApproxDP": "model.guarantee",
+    "ZCDP": "model.guarantee",
+    "Spec": "model.spec",
+    "Plan": "model.plan",
+    "plan": "planning.planner",
+}
+
+__all__ = ["__version__", "errors", *_HOME]
+
+
+def __getattr__(name: str) -> object:
+    if name == "errors":
+        return importlib.import_module("privcube.errors")
+    if name not in _HOME:
+        raise AttributeError(f"module 'privcube' has no attribute {name!r}; it has {', '.join(sorted(__all__))}")
+    value = getattr(importlib.import_module(f"privcube.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Pure numpy: the lattice of tables, residual transforms, least squares. Knows no names, only axes. Zone: PUBLIC."""

@@ -1,0 +1,208 @@
+"""The lattice of tables: which residuals a table or query group speaks about, and how strongly. Zone: PUBLIC.
+
+Every axis is a chain of nested partitions with s_0 = 1 < s_1 < ... < s_L cells. A residual is a level per axis,
+b = (b_1, ..., b_d): what the table of these levels knows and no coarser one does. The space of all counts is the
+orthogonal sum of the residual spaces, and everything structured in the paper is diagonal in it (docs/notation.md).
+
+A `Family` is a set of members (tables, or query groups), each a product of parts, one part per axis that is not
+summed out. A part has a factor for every level of its axis; the factor of (member, residual) is the product over
+axes (1 for an axis summed out in both, 0 if the residual has an axis that the member has not). `Incidence` lists
+the factors that are not zero; from there on planning is vector arithmetic, whatever the number of cells.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_MOST_COMBINATIONS: Final = 4096
+
+
+class Part(NamedTuple):
+    """A member's view of one axis: `factors[l]` is how strongly it speaks about level l."""
+
+    axis: int
+    factors: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Incidence:
+    """Entries (row, column, factor) of a sparse non-negative matrix."""
+
+    row: Integers
+    column: Integers
+    factor: Floats
+    shape: tuple[int, int]
+
+    def times(self, vector: Floats) -> Floats:
+        """Matrix times vector."""
+        return np.bincount(self.row, self.factor * vector[self.column], minlength=self.shape[0]).astype(np.float64)
+
+    def transposed_times(self, vector: Floats) -> Floats:
+        """Transposed matrix times vector."""
+        return np.bincount(self.column, self.factor * vector[self.row], minlength=self.shape[1]).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Members as tuples of indices into a list of distinct parts, each tuple in the order of its axes."""
+
+    parts: Sequence[Part]
+    members: Sequence[tuple[int, ...]]
+
+
+class ResidualIndex:
+    """The residuals below a family of tables, numbered.
+
+    >>> cells = Part(0, (0.5, 0.5)), Part(1, (0.25, 0.25))
+    >>> index = ResidualIndex([1, 1], Family(cells, [(0,), (0, 1)]))
+    >>> len(index)
+    4
+    """
+
+    def __init__(self, levels: Sequence[int], tables: Family) -> None:
+        """`levels[axis]` is the number of levels of an axis above its total."""
+        self._levels = tuple(levels)
+        self._coder = _coder_for(self._levels, max((len(member) for member in tables.members), default=0))
+        keys = [key for _, key, _ in self._spread(tables)]
+        self._keys = np.unique(np.concatenate(keys))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def level_vectors(self) -> Integers:
+        """The residuals as rows of levels, one column per axis."""
+        return self._coder.decoded(self._keys)
+
+    def incidence(self, family: Family) -> Incidence:
+        """The factors of a family's members on the residuals of this index; others are left out."""
+        rows, columns, factors = [], [], []
+        wide = [i for i, member in enumerate(family.members) if _combinations(family, member) > _MOST_COMBINATIONS]
+        if wide:
+            vectors = self.level_vectors()
+            for i in wide:
+                factor = _factors_on(vectors, [family.parts[part] for part in family.members[i]])
+                hit = np.flatnonzero(factor)
+                rows.append(np.full(len(hit), i))
+                columns.append(hit)
+                factors.append(factor[hit])
+        for members, keys, factor in self._spread(family, skipped=frozenset(wide)):
+            place = np.searchsorted(self._keys, keys)
+            place[place == len(self._keys)] = 0
+            hit = np.flatnonzero(self._keys[place] == keys)
+            rows.append(members[hit])
+            columns.append(place[hit])
+            factors.append(factor[hit])
+        shape = (len(family.members), len(self))
+        if not rows:
+            return Incidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), shape)
+        return Incidence(
+            np.concatenate(rows).astype(np.int64),
+            np.concatenate(columns).astype(np.int64),
+            np.concatenate(factors),
+            shape,
+        )
+
+    def _spread(self, family: Family, skipped: frozenset[int] = frozenset()) -> list[tuple[Integers, Any, Floats]]:
+        """(members, residual keys, factors), one batch for members of one pattern and one choice of levels."""
+        patterns = [tuple(level for level, factor in enumerate(part.factors) if factor) for part in family.parts]
+        alike: defaultdict[tuple[tuple[int, ...], ...], list[int]] = defaultdict(list)
+        for i, member in enumerate(family.members):
+            if i not in skipped:
+                alike[tuple([patterns[part] for part in member])].append(i)
+        deepest = max((len(part.factors) for part in family.parts), default=1)
+        factor_of = np.zeros((len(family.parts), deepest))
+        for number, part in enumerate(family.parts):
+            factor_of[number, : len(part.factors)] = part.factors
+        axis_of = np.array([part.axis for part in family.parts], dtype=np.int64)
+        batches = []
+        for pattern, which in alike.items():
+            members = np.array(which, dtype=np.int64)
+            parts = np.array([family.members[i] for i in which], dtype=np.int64).reshape(len(which), len(pattern))
+            for choice in itertools.product(*pattern):
+                factor = np.ones(len(which))
+                for column, level in enumerate(choice):
+                    factor *= factor_of[parts[:, column], level]
+                there = [column for column, level in enumerate(choice) if level]
+                keys = self._coder.keys([(axis_of[parts[:, c]], choice[c]) for c in there], len(which))
+                batches.append((members, keys, factor))
+        return batches
+
+
+def _combinations(family: Family, member: tuple[int, ...]) -> int:
+    return math.prod([sum(1 for factor in family.parts[part].factors if factor) for part in member])
+
+
+def _factors_on(vectors: Integers, parts: Sequence[Part]) -> Floats:
+    factor = np.ones(len(vectors))
+    seen = np.zeros(vectors.shape[1], dtype=bool)
+    for part in parts:
+        of_level = np.zeros(int(vectors[:, part.axis].max(initial=0)) + 1 + len(part.factors))
+        of_level[: len(part.factors)] = part.factors
+        factor *= of_level[vectors[:, part.axis]]
+        seen[part.axis] = True
+    factor[vectors[:, ~seen].any(axis=1)] = 0.0
+    return factor
+
+
+class _PlaceCoder:
+    """Key = sum of level * stride[axis]: one digit per axis. Whole numbers of any length when they must be."""
+
+    def __init__(self, levels: tuple[int, ...]) -> None:
+        strides = [1]
+        for count in levels:
+            strides.append(strides[-1] * (count + 1))
+        self._levels = levels
+        self._dtype: Any = np.int64 if strides[-1] < 2**62 else object
+        self._strides = np.array(strides[:-1], dtype=self._dtype)
+
+    def keys(self, there: Sequence[tuple[Integers, int]], count: int) -> Any:
+        keys = np.zeros(count, dtype=self._dtype)
+        for axes, level in there:
+            keys = keys + self._strides[axes] * level
+        return keys
+
+    def decoded(self, keys: Any) -> Integers:
+        columns = [keys // stride % (count + 1) for stride, count in zip(self._strides, self._levels, strict=True)]
+        return np.stack(columns, axis=1).astype(np.int64).reshape(len(keys), len(self._levels))
+
+
+class _ListCoder:
+    """Key = the (axis, level) pairs in order, one digit per pair: short tables over very many axes."""
+
+    def __init__(self, levels: tuple[int, ...]) -> None:
+        self._first = np.concatenate([[0], np.cumsum(levels)]).astype(np.int64)
+        self.base = int(self._first[-1]) + 1
+
+    def keys(self, there: Sequence[tuple[Integers, int]], count: int) -> Integers:
+        keys = np.zeros(count, dtype=np.int64)
+        for axes, level in there:
+            keys = keys * self.base + self._first[axes] + level
+        return keys
+
+    def decoded(self, keys: Integers) -> Integers:
+        vectors = np.zeros((len(keys), len(self._first) - 1), dtype=np.int64)
+        rest = keys.copy()
+        while rest.any():
+            rest, digit = np.divmod(rest, self.base)
+            hit = np.flatnonzero(digit)
+            axis = np.searchsorted(self._first, digit[hit], side="left") - 1
+            vectors[hit, axis] = digit[hit] - self._first[axis]
+        return vectors
+
+
+def _coder_for(levels: tuple[int, ...], most_parts: int) -> _PlaceCoder | _ListCoder:
+    if math.prod(count + 1 for count in levels) < 2**62:
+        return _PlaceCoder(levels)
+    listed = _ListCoder(levels)
+    return listed if listed.base**most_parts < 2**62 else _PlaceCoder(levels)

@@ -1,0 +1,59 @@
+"""The example that `privcube init` writes and `privcube demo` runs: a hospital's discharge records."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EXAMPLE: Final = """\
+# What to publish, from which data, with which guarantee. `privcube plan spec.toml` shows the error to expect.
+
+[data]
+source = "discharges.csv"       # file, glob, database file, SQL URL or Spark table
+person = "patient_id"           # the protected unit; without it, one row is one unit
+max_rows_per_person = 2         # at most so many rows of a person are counted
+
+[privacy]
+epsilon = "1"                   # or epsilon and delta, or rho; read as exact decimals
+neighbors = "add_remove"        # or "replace_one"
+
+# Every attribute declares its values; they are published whether or not they occur.
+[[attributes]]
+name = "sex"
+values = ["female", "male"]
+missing = "category"            # or "refuse"
+other = "category"              # or "refuse"
+
+[[attributes]]
+name = "age"
+bins = [0, 1, 5, 15, 25, 35, 45, 55, 65, 75, 85, 120]   # [0, 1), [1, 5), ...
+overflow = "clamp"              # or "refuse", "category"; underflow likewise
+
+[[attributes.levels]]           # a coarser view of the same attribute
+name = "stage"
+bins = [0, 15, 65, 120]
+
+[[attributes]]
+name = "admission"
+values = ["planned", "emergency", "transfer"]
+
+[[attributes]]
+name = "ward"
+values = ["surgery", "medicine", "paediatrics", "maternity", "intensive care"]
+
+[[attributes]]
+name = "outcome"
+values = ["home", "care", "died"]
+
+[workload]
+all_kway = [1, 2]               # all tables of one and of two attributes
+tables = [
+    { attributes = ["age", "ward", "outcome"], weight = 2 },
+    ["sex", { attribute = "age", level = "stage" }, "ward"],
+]
+
+[plan]
+strategy = "auto"
+
+[output]
+path = "out"
+"""

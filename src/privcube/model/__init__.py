@@ -1,0 +1,1 @@
+"""The nouns a user declares and a plan is made of. Zone: PUBLIC."""

@@ -1,0 +1,255 @@
+"""An attribute: its declared cells, what happens to anything else, and its levels of detail. Zone: PUBLIC.
+
+An attribute is declared in one of three ways: `values` (strings, integers or booleans), `size` (codes 0 to size-1) or
+`bins` (edges of closed-open intervals). Its cells, in this order, are
+- under bins with underflow="category", everything below the first edge;
+- the declared values, codes or bins;
+- under bins with overflow="category", everything from the last edge on;
+- with other="category", values that were not declared; with missing="category", missing values.
+Every cell is published whether or not it occurs, so the set of cells says nothing about the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import Final, Literal, get_args
+
+from privcube.errors import SchemaError
+from privcube.model.amounts import Amount, decimal_text, exact
+from privcube.model.levels import Chain, Level, Partition, chain_of, check_name
+
+Policy = Literal["refuse", "category"]
+RangePolicy = Literal["refuse", "category", "clamp"]
+Value = str | int | bool
+
+OTHER: Final = "(other)"
+MISSING: Final = "(missing)"
+_LARGEST_SIZE: Final = 10**8
+
+
+@dataclass(frozen=True, init=False)
+class Attribute:
+    """One column of the data as declared by the custodian.
+
+    >>> Attribute("sex", values=["Female", "Male"], missing="category").labels
+    ('Female', 'Male', '(missing)')
+    >>> age = Attribute("age", bins=[0, 18, 65, 120], overflow="clamp")
+    >>> age.labels, age.cells, age.ordered
+    (('[0, 18)', '[18, 65)', '[65, 120)'), 3, True)
+    """
+
+    name: str
+    values: tuple[Value, ...] | None
+    size: int | None
+    bins: tuple[Fraction, ...] | None
+    levels: tuple[Level, ...]
+    ordered: bool
+    missing: Policy
+    other: Policy
+    underflow: RangePolicy
+    overflow: RangePolicy
+    draft: bool
+    labels: tuple[Value, ...] | range = field(init=False, repr=False, compare=False)
+    partitions: tuple[Partition, ...] = field(init=False, repr=False, compare=False)
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        values: Sequence[Value] | None = None,
+        size: int | None = None,
+        bins: Sequence[Amount] | None = None,
+        levels: Iterable[Level] = (),
+        ordered: bool | None = None,
+        missing: Policy = "refuse",
+        other: Policy = "refuse",
+        underflow: RangePolicy = "refuse",
+        overflow: RangePolicy = "refuse",
+        draft: bool = False,
+    ) -> None:
+        check_name("attribute name", name)
+        subject = f"attribute {name!r}"
+        declared = [kind for kind, given in (("values", values), ("size", size), ("bins", bins)) if given is not None]
+        if len(declared) != 1:
+            raise SchemaError(
+                subject,
+                expected="one of values, size and bins",
+                given=" and ".join(declared) or "none of them",
+            )
+        for key, policy, allowed in (
+            ("missing", missing, get_args(Policy)),
+            ("other", other, get_args(Policy)),
+            ("underflow", underflow, get_args(RangePolicy)),
+            ("overflow", overflow, get_args(RangePolicy)),
+        ):
+            if policy not in allowed:
+                raise SchemaError(f"{subject}, {key}", expected="one of them", given=policy, available=allowed)
+        if bins is None and (underflow, overflow) != ("refuse", "refuse"):
+            raise SchemaError(f"{subject}, underflow and overflow", expected="bins, which they belong to")
+        for key, flag in (("ordered", ordered), ("draft", draft)):
+            if flag is not None and not isinstance(flag, bool):
+                raise SchemaError(f"{subject}, {key}", expected="true or false", given=flag)
+        checked_values = None if values is None else _checked_values(subject, values)
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _LARGEST_SIZE):
+            raise SchemaError(f"{subject}, size", expected=f"a whole number from 1 to {_LARGEST_SIZE:,}", given=size)
+        edges = None if bins is None else checked_edges(f"{subject}, bins", bins)
+        for key, value in {
+            "name": name,
+            "values": checked_values,
+            "size": size,
+            "bins": edges,
+            "ordered": _is_ordered(checked_values) if ordered is None else ordered,
+            "missing": missing,
+            "other": other,
+            "underflow": underflow,
+            "overflow": overflow,
+            "draft": draft,
+            "levels": tuple(levels),
+        }.items():
+            object.__setattr__(self, key, value)
+        object.__setattr__(self, "labels", self._all_labels())
+        object.__setattr__(self, "partitions", self._all_partitions())
+
+    @property
+    def cells(self) -> int:
+        """How many cells the attribute has, declared extra categories included."""
+        return len(self.labels)
+
+    @property
+    def ordered_cells(self) -> int:
+        """How many cells, from the first, lie on the attribute's scale: all but (other) and (missing)."""
+        return self.cells - (self.other == "category") - (self.missing == "category")
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """The declared levels from fine to coarse, without the single values and the total."""
+        return tuple(level.name for level in self.levels)
+
+    def partition(self, level: str | None = None) -> Partition:
+        """The cells grouped at a level; without a level, every cell on its own."""
+        if level is None:
+            return Partition(tuple(self.labels), tuple(range(self.cells)))
+        if level not in self.level_names:
+            raise SchemaError(
+                f"attribute {self.name!r}",
+                expected="one of its levels",
+                given=level,
+                available=self.level_names,
+            )
+        return self.partitions[self.level_names.index(level)]
+
+    @property
+    def chain(self) -> Chain:
+        """The levels as a chain of equal fan-outs, padded where they are unequal (see `Chain`).
+
+        >>> Attribute("city", values=["LA", "SF", "NY"],
+        ...           levels=[Level("state", groups={"CA": ["LA", "SF"], "NY": ["NY"]})]).chain
+        Chain(fan_outs=(2, 2), positions=(0, 1, 2))
+        """
+        return chain_of(self.partitions, self.cells)
+
+    def _extra_labels(self) -> tuple[str, ...]:
+        return (OTHER,) * (self.other == "category") + (MISSING,) * (self.missing == "category")
+
+    def _all_labels(self) -> tuple[Value, ...] | range:
+        extra = self._extra_labels()
+        if self.size is not None:
+            return (*range(self.size), *extra) if extra else range(self.size)
+        if self.bins is not None:
+            below = (f"< {decimal_text(self.bins[0])}",) * (self.underflow == "category")
+            above = (f">= {decimal_text(self.bins[-1])}",) * (self.overflow == "category")
+            return (*below, *interval_labels(self.bins), *above, *extra)
+        assert self.values is not None
+        for label in extra:
+            if label in self.values:
+                raise SchemaError(
+                    f"attribute {self.name!r}",
+                    expected=f"no declared value {label!r} beside the category of that name",
+                )
+        return (*self.values, *extra)
+
+    def _all_partitions(self) -> tuple[Partition, ...]:
+        first = int(self.bins is not None and self.underflow == "category")
+        count = len(self.bins) - 1 if self.bins is not None else self.ordered_cells
+        edges = self.bins
+        if edges is None and self.ordered and self.cells and not isinstance(self.labels[0], str):
+            edges = _integer_edges(self.labels[:count])
+        partitions: list[Partition] = []
+        finer = Partition(tuple(self.labels), tuple(range(self.cells)))
+        if self.levels and len({level.name for level in self.levels} | {self.name}) <= len(self.levels):
+            raise SchemaError(
+                f"attribute {self.name!r}, levels",
+                expected="names that differ, also from the attribute's",
+                given=", ".join(self.level_names),
+            )
+        for level in self.levels:
+            coarser = level.applied_to(
+                finer, attribute=self.name, first=first, count=count, edges=edges, ordered=self.ordered
+            )
+            partitions.append(coarser)
+            finer = coarser
+        return tuple(partitions)
+
+
+def _checked_values(subject: str, values: Sequence[Value]) -> tuple[Value, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise SchemaError(f"{subject}, values", expected="a list of values", given=values)
+    checked = tuple(values)
+    if not checked:
+        raise SchemaError(f"{subject}, values", expected="at least one value", given=[])
+    kinds = {type(value) for value in checked}
+    if kinds not in ({str}, {int}, {bool}):
+        raise SchemaError(
+            f"{subject}, values",
+            expected="strings only, integers only or booleans only",
+            given=" and ".join(sorted(kind.__name__ for kind in kinds)),
+        )
+    seen: set[Value] = set()
+    for value in checked:
+        if value in seen:
+            raise SchemaError(f"{subject}, values", expected="every value once", given=f"{value} twice")
+        seen.add(value)
+        if isinstance(value, str):
+            check_name(f"{subject}, value", value)
+        elif not -(2**63) <= value < 2**63:
+            raise SchemaError(f"{subject}, values", expected="integers of 64 bits", given=value)
+    return checked
+
+
+def checked_edges(subject: str, bins: Sequence[Amount]) -> tuple[Fraction, ...]:
+    """Bin edges as exact numbers, at least two and strictly increasing."""
+    if isinstance(bins, str) or not isinstance(bins, Sequence) or len(bins) < 2:
+        raise SchemaError(subject, expected="a list of at least two edges", given=bins)
+    edges = tuple(exact(edge, subject, SchemaError) for edge in bins)
+    for low, high in pairwise(edges):
+        if low >= high:
+            raise SchemaError(
+                subject, expected="edges that increase", given=f"{decimal_text(low)}, {decimal_text(high)}"
+            )
+    return edges
+
+
+def interval_labels(edges: Sequence[Fraction]) -> tuple[str, ...]:
+    """Closed-open intervals between edges."""
+    return tuple(f"[{decimal_text(low)}, {decimal_text(high)})" for low, high in pairwise(edges))
+
+
+def _is_ordered(values: tuple[Value, ...] | None) -> bool:
+    if values is None:
+        return True  # codes and bins
+    integers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+    return len(integers) == len(values) and integers == sorted(integers)
+
+
+def _integer_edges(labels: Sequence[Value]) -> tuple[Fraction, ...]:
+    """Each integer as an interval that reaches to the next one."""
+    integers = [Fraction(label) for label in labels if isinstance(label, int)]
+    return (*integers, integers[-1] + 1) if len(integers) == len(labels) and integers else ()
+
+
+def attribute_sizes(sizes: Mapping[str, int]) -> tuple[Attribute, ...]:
+    """Attributes declared by size only, as in private-pgm's domain JSON."""
+    return tuple(Attribute(name, size=size) for name, size in sizes.items())

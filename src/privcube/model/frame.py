@@ -1,0 +1,143 @@
+"""The frame of a plan: how attributes are laid out as axes, each a chain of equal fan-outs. Zone: PUBLIC.
+
+Three frames cover the structured strategies:
+- natural: one axis per attribute, its levels as the chain (base counts, marginals, clusters);
+- binary: one axis of two cells per bit of an attribute's code, level by level (the paper's encoding, section 4.1);
+- tree: one axis per attribute, its cells in order as the leaves of a tree of a given branching (hierarchy, wavelet).
+Only the attributes in `leveled` keep their declared levels: the others are flat, for levels of unequal fan-outs need
+padding. Where sizes do not fit exactly the axes have more cells than the attribute; those are empty, never published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Literal
+
+from privcube.errors import PlanError
+from privcube.model.attribute import Attribute
+from privcube.model.levels import Chain
+from privcube.model.schema import Schema
+from privcube.model.workload import Workload
+
+FrameKind = Literal["natural", "binary", "tree"]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Axes for the attributes of a schema.
+
+    >>> schema = Schema.from_sizes({"sex": 2, "race": 5})
+    >>> Frame(schema, "natural").fan_outs, Frame(schema, "binary").fan_outs, Frame(schema, "tree", 2).fan_outs
+    (((2,), (5,)), ((2,), (2,), (2,), (2,)), ((2,), (2, 2, 2)))
+    """
+
+    schema: Schema
+    kind: FrameKind
+    branching: int = 2
+    leveled: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.branching < 2:
+            raise PlanError("branching", expected="a whole number of at least 2", given=self.branching)
+
+    @classmethod
+    def natural(cls, workload: Workload) -> Frame:
+        """The natural frame with the levels that a workload uses."""
+        return cls(workload.schema, "natural", leveled=workload.leveled)
+
+    def chain(self, attribute: Attribute) -> Chain:
+        """The chain of an attribute in this frame, before it is spread over axes."""
+        return attribute.chain if attribute.name in self.leveled else Chain((attribute.cells,), range(attribute.cells))
+
+    @cached_property
+    def _digits(self) -> tuple[tuple[int, ...], ...]:
+        """Per attribute the fan-outs of its code's digits, from the coarsest."""
+        return tuple(self._digits_of(attribute) for attribute in self.schema)
+
+    def _digits_of(self, attribute: Attribute) -> tuple[int, ...]:
+        if self.kind == "tree":
+            return (self.branching,) * _digits_needed(attribute.cells, self.branching)
+        if self.kind == "binary":
+            return (2,) * sum(_digits_needed(fan_out, 2) for fan_out in self.chain(attribute).fan_outs)
+        return self.chain(attribute).fan_outs
+
+    @cached_property
+    def fan_outs(self) -> tuple[tuple[int, ...], ...]:
+        """The chain of every axis."""
+        if self.kind == "binary":
+            return tuple((2,) for digits in self._digits for _ in digits)
+        return self._digits
+
+    @cached_property
+    def sizes(self) -> tuple[tuple[int, ...], ...]:
+        """The cells of every axis at every level, from the total."""
+        return tuple(tuple(prod(chain[:level]) for level in range(len(chain) + 1)) for chain in self.fan_outs)
+
+    @cached_property
+    def _first_axis(self) -> tuple[int, ...]:
+        if self.kind != "binary":
+            return tuple(range(len(self.schema)))
+        first, axis = [], 0
+        for digits in self._digits:
+            first.append(axis)
+            axis += len(digits)
+        return tuple(first)
+
+    def footprint(self, attribute: Attribute, level: str | None = None) -> tuple[tuple[int, int], ...]:
+        """The axes of an attribute with the level that each needs to tell the cells of a level apart."""
+        first = self._first_axis[self.schema.position(attribute.name)]
+        if self.kind == "tree":
+            if level is not None:
+                raise PlanError(
+                    f"{attribute.name!r} by {level!r}", expected="no declared levels in a hierarchy or wavelet strategy"
+                )
+            return ((first, len(self.fan_outs[first])),) if self.fan_outs[first] else ()
+        chain, kept = self._kept(attribute, level)
+        if self.kind == "natural":
+            return ((first, kept),)
+        bits = sum(_digits_needed(fan_out, 2) for fan_out in chain.fan_outs[:kept])
+        return tuple((axis, 1) for axis in range(first, first + bits))
+
+    def positions(self, attribute: Attribute, level: str | None = None) -> Sequence[int]:
+        """Where each cell of a level stands among the padded cells of its footprint, in the order of its labels."""
+        if self.kind == "tree":
+            return range(attribute.cells)
+        chain, kept = self._kept(attribute, level)
+        tail = prod(chain.fan_outs[kept:])
+        padded = {}
+        for cell, group in enumerate(attribute.partition(level).group_of):
+            padded[group] = chain.positions[cell] // tail
+        natural = [padded[group] for group in range(len(padded))]
+        if self.kind == "natural":
+            return natural
+        return [_in_bits(position, chain.fan_outs[:kept]) for position in natural]
+
+    def _kept(self, attribute: Attribute, level: str | None) -> tuple[Chain, int]:
+        """The chain of an attribute and how many of its fan-outs a level keeps."""
+        chain = self.chain(attribute)
+        if level is None:
+            return chain, len(chain.fan_outs)
+        if attribute.name not in self.leveled:
+            raise PlanError(f"{attribute.name!r} by {level!r}", expected="a level that the plan was made for")
+        return chain, len(chain.fan_outs) - 1 - attribute.level_names.index(level)
+
+
+def _digits_needed(cells: int, base: int) -> int:
+    digits, reach = 0, 1
+    while reach < cells:
+        reach *= base
+        digits += 1
+    return digits
+
+
+def _in_bits(position: int, fan_outs: Sequence[int]) -> int:
+    """A mixed-radix number with every digit widened to whole bits."""
+    code, shift = 0, 0
+    for fan_out in reversed(fan_outs):
+        position, digit = divmod(position, fan_out)
+        code |= digit << shift
+        shift += _digits_needed(fan_out, 2)
+    return code

@@ -1,0 +1,248 @@
+"""Levels of detail of an attribute: nested partitions of its cells, and the padded chain they form. Zone: PUBLIC.
+
+A level merges cells of the next finer one: by naming the groups (city into state), by joining a number of
+neighbors on the scale (years into five years), or by coarser edges. The categories for other, missing, too small
+and too large values stay by themselves at every level; the total above all levels is always there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import prod
+
+from privcube.errors import SchemaError, listed
+from privcube.model.amounts import Amount, decimal_text, exact
+
+Label = str | int | bool
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The cells of an attribute merged into groups: `labels[group_of[cell]]` names the group of a cell."""
+
+    labels: tuple[Label, ...]
+    group_of: tuple[int, ...] = field(repr=False)
+
+    @property
+    def cells(self) -> int:
+        """How many groups there are."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Nested partitions with equal fan-outs: level l has prod(fan_outs[:l]) cells, level 0 is the total.
+
+    Where the declared levels have unequal fan-outs the smaller groups are padded with cells that are always empty;
+    `positions[cell]` is where a cell stands in the padded order (THEORY section 2: unequal fan-outs are padded).
+    """
+
+    fan_outs: tuple[int, ...]
+    positions: tuple[int, ...] | range
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Cells at every level, from the total to the padded single values."""
+        return tuple(prod(self.fan_outs[:level]) for level in range(len(self.fan_outs) + 1))
+
+
+@dataclass(frozen=True, init=False)
+class Level:
+    """One coarser view of an attribute; give exactly one of groups, width and bins.
+
+    >>> Level("state", groups={"CA": ["LA", "SF"], "NY": ["NYC"]})
+    Level(name='state', groups=(('CA', ('LA', 'SF')), ('NY', ('NYC',))), width=None, bins=None)
+    """
+
+    name: str
+    groups: tuple[tuple[str, tuple[Label, ...]], ...] | None
+    width: int | None
+    bins: tuple[Fraction, ...] | None
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        groups: Mapping[str, Sequence[Label]] | None = None,
+        width: int | None = None,
+        bins: Sequence[Amount] | None = None,
+    ) -> None:
+        check_name("level name", name)
+        subject = f"level {name!r}"
+        declared = [key for key, given in (("groups", groups), ("width", width), ("bins", bins)) if given is not None]
+        if len(declared) != 1:
+            raise SchemaError(
+                subject,
+                expected="one of groups, width and bins",
+                given=" and ".join(declared) or "none of them",
+            )
+        if groups is not None and (
+            not isinstance(groups, Mapping)
+            or not all(isinstance(members, Sequence) and not isinstance(members, str) for members in groups.values())
+        ):
+            raise SchemaError(f"{subject}, groups", expected="a table of lists, group = [members]", given=groups)
+        if width is not None and (isinstance(width, bool) or not isinstance(width, int) or width < 2):
+            raise SchemaError(f"{subject}, width", expected="a whole number of at least 2", given=width)
+        if bins is not None and (isinstance(bins, str) or not isinstance(bins, Sequence)):
+            raise SchemaError(f"{subject}, bins", expected="a list of edges", given=bins)
+        fixed = {
+            "name": name,
+            "groups": None if groups is None else tuple((key, tuple(members)) for key, members in groups.items()),
+            "width": width,
+            "bins": None if bins is None else tuple(exact(e, f"{subject}, bins", SchemaError) for e in bins),
+        }
+        for key, value in fixed.items():
+            object.__setattr__(self, key, value)
+
+    def applied_to(
+        self,
+        finer: Partition,
+        *,
+        attribute: str,
+        first: int,
+        count: int,
+        edges: Sequence[Fraction] | None,
+        ordered: bool,
+    ) -> Partition:
+        """Merge the groups of the next finer level.
+
+        `first` and `count` tell which cells of the attribute are its declared ones; `edges` are theirs, if any.
+        """
+        subject = f"attribute {attribute!r}, level {self.name!r}"
+        declared = range(first, first + count)
+        if self.groups is not None:
+            merged = self._by_name(subject, finer, {finer.group_of[cell] for cell in declared})
+        else:
+            if not ordered:
+                raise SchemaError(subject, expected="groups, for width and bins need an ordered attribute")
+            starts = self._by_width(count) if self.width else self._by_edges(subject, edges)
+            merged = _by_starts(subject, finer, declared, starts, edges)
+        if merged.cells >= finer.cells:
+            raise SchemaError(
+                subject,
+                expected=f"fewer groups than the {finer.cells} of the level below it",
+                given=merged.cells,
+            )
+        return merged
+
+    def _by_name(self, subject: str, finer: Partition, declared: set[int]) -> Partition:
+        assert self.groups is not None
+        wanted = {finer.labels[group]: group for group in sorted(declared)}
+        group_of: dict[int, int] = {}
+        for number, (_, members) in enumerate(self.groups):
+            if not members:
+                raise SchemaError(subject, expected="at least one member in each group", given=self.groups[number][0])
+            for member in members:
+                known = isinstance(member, Label) and member in wanted
+                if not known or type(member) is not type(finer.labels[wanted[member]]):
+                    raise SchemaError(
+                        subject,
+                        expected="members from the level below it",
+                        given=member,
+                        available=map(str, wanted),
+                    )
+                if wanted[member] in group_of:
+                    raise SchemaError(subject, expected="every member in one group", given=f"{member} in two")
+                group_of[wanted[member]] = number
+        left_out = [str(label) for label, group in wanted.items() if group not in group_of]
+        if left_out:
+            raise SchemaError(subject, expected="a group for every member", given=f"none for {listed(left_out)}")
+        labels: list[Label] = [name for name, _ in self.groups]
+        return _with_the_rest(finer, group_of, labels)
+
+    def _by_width(self, count: int) -> list[int]:
+        assert self.width is not None
+        return list(range(0, count, self.width))
+
+    def _by_edges(self, subject: str, edges: Sequence[Fraction] | None) -> list[int]:
+        assert self.bins is not None
+        if not edges:
+            raise SchemaError(subject, expected="groups or width, for the attribute has no numeric scale")
+        position = {edge: index for index, edge in enumerate(edges)}
+        for edge in self.bins:
+            if edge not in position:
+                raise SchemaError(
+                    subject,
+                    expected="edges of the attribute",
+                    given=decimal_text(edge),
+                    available=map(decimal_text, edges),
+                )
+        if list(self.bins) != sorted(set(self.bins)) or (self.bins[0], self.bins[-1]) != (
+            edges[0],
+            edges[-1],
+        ):
+            raise SchemaError(
+                subject,
+                expected=f"edges that increase from {decimal_text(edges[0])} to {decimal_text(edges[-1])}",
+                given=", ".join(map(decimal_text, self.bins)),
+            )
+        return [position[edge] for edge in self.bins[:-1]]
+
+
+def _by_starts(
+    subject: str, finer: Partition, declared: range, starts: list[int], edges: Sequence[Fraction] | None
+) -> Partition:
+    """Merge consecutive declared cells: a new group begins at each start."""
+    stops = [*starts[1:], len(declared)]
+    group_of: dict[int, int] = {}
+    labels: list[Label] = []
+    for number, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+        members = [finer.group_of[declared[index]] for index in range(start, stop)]
+        for member in members:
+            if group_of.setdefault(member, number) != number:
+                raise SchemaError(
+                    subject,
+                    expected="whole groups of the level below it",
+                    given=f"{finer.labels[member]} divided",
+                )
+        if edges:
+            labels.append(f"[{decimal_text(edges[start])}, {decimal_text(edges[stop])})")
+        else:
+            ends = dict.fromkeys(str(finer.labels[member]) for member in (members[0], members[-1]))
+            labels.append(" to ".join(ends))
+    return _with_the_rest(finer, group_of, labels)
+
+
+def _with_the_rest(finer: Partition, group_of: dict[int, int], labels: list[Label]) -> Partition:
+    """Keep every group that was not merged by itself, and carry the merger down to the cells."""
+    merged = dict(group_of)
+    names = list(labels)
+    for group, label in enumerate(finer.labels):
+        if group not in merged:
+            merged[group] = len(names)
+            names.append(label)
+    return Partition(tuple(names), tuple(merged[group] for group in finer.group_of))
+
+
+def chain_of(partitions: Sequence[Partition], cells: int) -> Chain:
+    """The padded chain of an attribute with these partitions (from fine to coarse) of its cells."""
+    if not partitions:
+        return Chain((cells,), range(cells))
+    coarse_to_fine = [partition.group_of for partition in reversed(partitions)] + [tuple(range(cells))]
+    ranks: list[dict[int, int]] = []  # per level: group -> its rank among the children of its parent
+    parents: Sequence[int] = (0,) * cells
+    for groups in coarse_to_fine:
+        rank: dict[int, int] = {}
+        children: dict[int, int] = {}
+        for cell, group in enumerate(groups):
+            if group not in rank:
+                rank[group] = children.get(parents[cell], 0)
+                children[parents[cell]] = rank[group] + 1
+        ranks.append(rank)
+        parents = groups
+    fan_outs = tuple(max(rank.values()) + 1 for rank in ranks)
+    positions = [0] * cells
+    for fan_out, rank, groups in zip(fan_outs, ranks, coarse_to_fine, strict=True):
+        positions = [position * fan_out + rank[group] for position, group in zip(positions, groups, strict=True)]
+    return Chain(fan_outs, tuple(positions))
+
+
+def check_name(subject: str, name: object) -> None:
+    """A name or text value: not empty, no control characters, fit for UTF-8."""
+    expected = "text that is not empty, of at most 1,000 characters, without control characters"
+    if not isinstance(name, str) or not name.strip() or len(name) > 1000:
+        raise SchemaError(subject, expected=expected, given=name)
+    if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) < 0xE000 for char in name):
+        raise SchemaError(subject, expected=expected, given=name)

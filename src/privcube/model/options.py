@@ -1,0 +1,40 @@
+"""How a plan is to be made: strategy, budgets, recovery, effort. Zone: PUBLIC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from privcube.errors import PlanError
+
+Strategy = Literal[
+    "auto", "base_counts", "marginals", "fourier", "clusters", "hierarchy", "wavelet", "sketch", "residual"
+]
+Budgets = Literal["optimal", "uniform", "iterated"]
+Recovery = Literal["optimal", "direct"]
+Effort = Literal["fast", "normal", "thorough"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """The choices of steps 1 to 3 of the paper's framework.
+
+    `budgets="uniform"` is the paper's S, `"optimal"` its S+ (section 3.1); `"iterated"` alternates steps 2 and 3 until
+    the predicted error stops falling. `recovery="direct"` keeps the recovery
+    matrix of step 2, `"optimal"` is generalised least squares (section 3.2).
+    """
+
+    strategy: Strategy = "auto"
+    budgets: Budgets = "optimal"
+    recovery: Recovery = "optimal"
+    effort: Effort = "normal"
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("strategy", get_args(Strategy)),
+            ("budgets", get_args(Budgets)),
+            ("recovery", get_args(Recovery)),
+            ("effort", get_args(Effort)),
+        ):
+            if getattr(self, name) not in allowed:
+                raise PlanError(name, expected="one of them", given=getattr(self, name), available=allowed)

@@ -1,0 +1,158 @@
+"""A plan: everything that is decided before data is read. Zone: PUBLIC.
+
+A plan is complete: groups to measure, the exact share of the budget of each, how to recover the tables, and the
+error to expect. Formal guarantee: every group has rows of entries 0, +1, -1 with disjoint supports, so one record moves
+its answers by 1 in L1 and in L2. With max_rows_per_person = c a neighboring change moves a group by at most
+  L1: c (add_remove) or 2c (replace_one);
+  L2 squared: c^2 (add_remove); 2c^2 (replace_one, cells); 4c^2 (replace_one, contrasts: both ends may share a row).
+Pure: Laplace noise of scale L1 / (epsilon share) on group g costs epsilon * share_g. Gaussian: variance
+L2^2 / (2 rho share) costs rho * share_g. The shares are whole numbers over one denominator that sum to it at most, so
+the whole plan costs at most epsilon (or rho) by composition, checked as integers in `__post_init__`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from privcube.errors import PlanError
+from privcube.model.amounts import decimal_text
+from privcube.model.frame import Frame
+from privcube.model.groups import QueryGroup, group_rows, has_contrast
+from privcube.model.guarantee import Guarantee, PureDP
+from privcube.model.options import PlanOptions
+from privcube.model.workload import Entry, Table, Workload, canonical, table_cells, table_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to measure, with how much noise, and what error to expect."""
+
+    workload: Workload
+    guarantee: Guarantee
+    options: PlanOptions
+    frame: Frame
+    groups: tuple[QueryGroup, ...]
+    shares: tuple[int, ...]
+    denominator: int
+    table_variances: tuple[float, ...] = field(repr=False)  # mean variance of a cell, per table
+
+    def __post_init__(self) -> None:
+        if len(self.shares) != len(self.groups) or not self.groups:
+            raise PlanError("plan", expected="one share of the budget per group, at least one group")
+        if min(self.shares) < 1 or sum(self.shares) > self.denominator:
+            raise PlanError("plan", expected="shares of at least 1 that sum to the denominator at most")
+        if len(self.table_variances) != len(self.workload):
+            raise PlanError("plan", expected="a predicted variance for every table")
+
+    # Noise
+
+    def noise_scale(self, group: int) -> Fraction:
+        """Laplace noise: the scale of every row of a group, exactly."""
+        if not isinstance(self.guarantee, PureDP):
+            raise PlanError("noise_scale", expected="a pure guarantee; others have a noise_variance")
+        return self.guarantee.rows_changed * self.denominator / (self.guarantee.epsilon * self.shares[group])
+
+    def noise_variance(self, group: int) -> Fraction:
+        """The variance of the noise on every row of a group, exactly."""
+        if isinstance(self.guarantee, PureDP):
+            return 2 * self.noise_scale(group) ** 2
+        moved = squared_l2(self.guarantee, self.groups[group])
+        return self.guarantee.gaussian_variance * moved * self.denominator / self.shares[group]
+
+    # Predicted error
+
+    @cached_property
+    def _cells(self) -> tuple[int, ...]:
+        return tuple(table_cells(self.workload.schema, table) for table in self.workload)
+
+    @cached_property
+    def _variance_of(self) -> dict[Table, float]:
+        return dict(zip(self.workload, self.table_variances, strict=True))
+
+    @property
+    def total_variance(self) -> float:
+        """The sum of the predicted variances of all cells of all tables."""
+        return math.fsum(c * v for c, v in zip(self._cells, self.table_variances, strict=True))
+
+    @property
+    def weighted_variance(self) -> float:
+        """The same with every table's weight: what the budgets minimise."""
+        parts = zip(self.workload.weights, self._cells, self.table_variances, strict=True)
+        return math.fsum(a * c * v for a, c, v in parts)
+
+    @property
+    def mean_cell_variance(self) -> float:
+        """The predicted variance of a cell, averaged over all cells of the workload."""
+        return self.total_variance / sum(self._cells)
+
+    def table_variance(self, table: Sequence[Entry]) -> float:
+        """The predicted variance of a cell of one table (for ranges, the mean over its queries)."""
+        wanted = canonical(self.workload.schema, table)
+        if wanted not in self._variance_of:
+            raise PlanError(
+                "table",
+                expected="one in the workload",
+                given=table_name(wanted),
+                available=map(table_name, self.workload),
+            )
+        return self._variance_of[wanted]
+
+    @property
+    def rows(self) -> int:
+        """How many noisy counts are drawn."""
+        return sum(group_rows(self.frame, group) for group in self.groups)
+
+    # Document
+
+    def to_document(self) -> dict[str, Any]:
+        """The plan as JSON-ready values, without its digest."""
+        guarantee = self.guarantee
+        return {
+            "format": "privcube plan 1",
+            "schema": {attribute.name: attribute.cells for attribute in self.workload.schema},
+            "workload": {
+                "tables": [[entry if isinstance(entry, str) else list(entry) for entry in t] for t in self.workload],
+                "weights": list(self.workload.weights),
+            },
+            "guarantee": {
+                "kind": guarantee.kind,
+                **{name: decimal_text(amount) for name, amount in guarantee.amounts.items()},
+                "neighbors": guarantee.neighbors,
+                "max_rows_per_person": guarantee.max_rows_per_person,
+            },
+            "options": {name: getattr(self.options, name) for name in ("strategy", "budgets", "recovery", "effort")},
+            "frame": {
+                "kind": self.frame.kind,
+                "branching": self.frame.branching,
+                "leveled": sorted(self.frame.leveled),
+            },
+            "groups": [[list(part) for part in group] for group in self.groups],
+            "shares": list(self.shares),
+            "denominator": self.denominator,
+            "predicted_variance_per_cell": list(self.table_variances),
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the document: two plans with the same digest do the same."""
+        canonical_text = json.dumps(self.to_document(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical_text.encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """The plan as JSON, with its digest."""
+        return json.dumps({**self.to_document(), "digest": self.digest}, indent=1)
+
+
+def squared_l2(guarantee: Guarantee, group: QueryGroup) -> int:
+    """How far a neighboring change moves the answers of a group, in L2 squared (see the module docstring)."""
+    rows = guarantee.max_rows_per_person
+    if guarantee.neighbors == "add_remove":
+        return rows**2
+    return (4 if has_contrast(group) else 2) * rows**2

@@ -1,0 +1,142 @@
+"""The schema: which attributes the data has and which cells each of them has. Zone: PUBLIC.
+
+A schema is declared, never read off the data in silence: the set of values that occur is itself sensitive. A draft
+made from data (`privcube init --from`) marks its attributes as drafts, and `require_confirmed` refuses them until
+a person has said that what they declare is public knowledge.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from privcube.errors import DraftError, SchemaError
+from privcube.model.attribute import Attribute, attribute_sizes
+
+
+@dataclass(frozen=True, init=False)
+class Schema:
+    """Attributes in a fixed order; the order of the tables of a workload follows from it.
+
+    >>> schema = Schema.from_sizes({"sex": 2, "race": 5})
+    >>> schema.names, schema.shape, schema.domain_size
+    (('sex', 'race'), (2, 5), 10)
+    >>> schema["race"].cells
+    5
+    """
+
+    attributes: tuple[Attribute, ...]
+    _positions: Mapping[str, int] = field(repr=False, compare=False)
+
+    def __init__(self, attributes: Iterable[Attribute]) -> None:
+        given = tuple(attributes)
+        if not given:
+            raise SchemaError("schema", expected="at least one attribute", given="none")
+        positions: dict[str, int] = {}
+        for position, attribute in enumerate(given):
+            if not isinstance(attribute, Attribute):
+                raise SchemaError("schema", expected="privcube.Attribute objects", given=attribute)
+            if attribute.name in positions:
+                raise SchemaError("schema", expected="attribute names that differ", given=f"{attribute.name!r} twice")
+            positions[attribute.name] = position
+        object.__setattr__(self, "attributes", given)
+        object.__setattr__(self, "_positions", positions)
+
+    @classmethod
+    def from_sizes(cls, sizes: Mapping[str, int]) -> Schema:
+        """Attributes known by their size only, with codes 0 to size-1."""
+        if not isinstance(sizes, Mapping):
+            raise SchemaError("sizes", expected='a mapping such as {"sex": 2}', given=sizes)
+        return cls(attribute_sizes(sizes))
+
+    @classmethod
+    def from_domain_json(cls, text: str) -> Schema:
+        """Read private-pgm's domain JSON, an object of sizes.
+
+        >>> Schema.from_domain_json('{"age": 85, "sex": 2}').shape
+        (85, 2)
+        """
+        try:
+            sizes = json.loads(text, object_pairs_hook=_without_repeats)
+        except (ValueError, RecursionError) as problem:
+            if isinstance(problem, SchemaError):
+                raise
+            raise SchemaError("domain JSON", expected='an object such as {"age": 85}', given=text) from None
+        if not isinstance(sizes, dict):
+            raise SchemaError("domain JSON", expected='an object such as {"age": 85}', given=sizes)
+        return cls.from_sizes(sizes)
+
+    def to_domain_json(self) -> str:
+        """Write private-pgm's domain JSON; labels, bins and levels are not part of that format.
+
+        >>> Schema.from_sizes({"age": 85, "sex": 2}).to_domain_json()
+        '{"age": 85, "sex": 2}'
+        """
+        return json.dumps({attribute.name: attribute.cells for attribute in self.attributes}, ensure_ascii=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes' names in schema order."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many cells each attribute has."""
+        return tuple(attribute.cells for attribute in self.attributes)
+
+    @property
+    def domain_size(self) -> int:
+        """The paper's N: how many combinations of cells there are, a whole number of any length."""
+        return prod(self.shape)
+
+    def position(self, name: str) -> int:
+        """Where an attribute stands in the schema."""
+        try:
+            return self._positions[name]
+        except (KeyError, TypeError):
+            raise SchemaError("attribute", expected="a name in the schema", given=name, available=self.names) from None
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.position(name)]
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    @property
+    def drafts(self) -> tuple[str, ...]:
+        """The attributes that were drafted from data and not yet confirmed."""
+        return tuple(attribute.name for attribute in self.attributes if attribute.draft)
+
+    def confirmed(self) -> Schema:
+        """The same schema after a person has checked that every declared value is public knowledge."""
+        return Schema(replace(attribute, draft=False) for attribute in self.attributes)
+
+    def require_confirmed(self) -> None:
+        """Refuse a schema with drafts in it.
+
+        >>> Schema([Attribute("sex", values=["F", "M"], draft=True)]).require_confirmed()
+        Traceback (most recent call last):
+        ...
+        privcube.errors.DraftError: schema: expected every attribute confirmed by a person (remove `draft = true` ...
+        """
+        if self.drafts:
+            raise DraftError(
+                "schema",
+                expected="every attribute confirmed by a person (remove `draft = true` from the spec, or call "
+                "schema.confirmed(), once its values are known to be public)",
+                given="drafts of " + ", ".join(self.drafts),
+            )
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    seen = dict(pairs)
+    if len(seen) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SchemaError("domain JSON", expected="attribute names that differ", given=f"{twice!r} twice")
+    return seen

@@ -1,0 +1,104 @@
+"""Typed reading of one section of a TOML document: every key known, every value of its type. Zone: PUBLIC."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar, overload
+
+from privcube.errors import SpecError
+from privcube.model.amounts import Amount
+
+_REQUIRED: Final = object()
+_Default = TypeVar("_Default")
+
+_REMARKS: Final = {
+    "seed": "noise comes from the operating system and cannot be seeded",
+    "random_state": "noise comes from the operating system and cannot be seeded",
+}
+
+
+class Section:
+    """A table of the document with its path, for messages that name the offender."""
+
+    def __init__(self, path: str, table: dict[str, Any], known: Iterable[str]) -> None:
+        self._path = path
+        self._table = table
+        names = tuple(known)
+        for key in table:
+            if key not in names:
+                remark = _REMARKS.get(key) or _suggestion(key, names)
+                raise SpecError(self.path(key), expected=f"a known key ({remark})", available=names)
+
+    def path(self, key: str) -> str:
+        """The full name of a key, as in privacy.epsilon."""
+        return f"{self._path}.{key}" if self._path else key
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The keys that are present."""
+        return tuple(self._table)
+
+    def raw(self, key: str, default: Any = _REQUIRED) -> Any:
+        """A value of any type."""
+        if key in self._table:
+            return self._table[key]
+        if default is _REQUIRED:
+            raise SpecError(self.path(key), expected="a value", given="nothing")
+        return default
+
+    @overload
+    def text(self, key: str) -> str: ...
+    @overload
+    def text(self, key: str, default: _Default) -> str | _Default: ...
+    def text(self, key: str, default: Any = _REQUIRED) -> Any:
+        """A text that is not empty."""
+        value = self.raw(key, default)
+        if key in self._table and (not isinstance(value, str) or not value.strip()):
+            raise SpecError(self.path(key), expected="a text that is not empty", given=value)
+        return value
+
+    def integer(self, key: str, default: _Default) -> int | _Default:
+        """A whole number."""
+        value = self.raw(key, default)
+        if key in self._table and (isinstance(value, bool) or not isinstance(value, int)):
+            raise SpecError(self.path(key), expected="a whole number", given=value)
+        return value  # type: ignore[no-any-return]
+
+    def flag(self, key: str, default: _Default) -> bool | _Default:
+        """true or false."""
+        value = self.raw(key, default)
+        if key in self._table and not isinstance(value, bool):
+            raise SpecError(self.path(key), expected="true or false", given=value)
+        return value  # type: ignore[no-any-return]
+
+    def array(self, key: str) -> list[Any]:
+        """A list, empty when the key is absent."""
+        value = self.raw(key, [])
+        if not isinstance(value, list):
+            raise SpecError(self.path(key), expected="a list", given=value)
+        return value
+
+    def amounts(self, keys: Iterable[str]) -> dict[str, Amount]:
+        """The amounts that are present, as written."""
+        return {key: self._table[key] for key in keys if key in self._table}
+
+    def section(self, key: str, known: Iterable[str], *, required: bool = True) -> Section:
+        """A table inside this one."""
+        value = self.raw(key, _REQUIRED if required else {})
+        if not isinstance(value, dict):
+            raise SpecError(self.path(key), expected=f"a table, [{self.path(key)}]", given=value)
+        return Section(self.path(key), value, known)
+
+    def sections(self, key: str, known: Iterable[str], *, required: bool = True) -> list[Section]:
+        """A list of tables inside this one."""
+        value = self.raw(key, _REQUIRED if required else [])
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise SpecError(self.path(key), expected=f"tables, [[{self.path(key)}]]", given=value)
+        names = tuple(known)
+        return [Section(f"{self.path(key)}[{index}]", item, names) for index, item in enumerate(value)]
+
+
+def _suggestion(key: str, names: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else "nothing like it is known here"

@@ -1,0 +1,300 @@
+"""The workload: which tables are wanted and how much each of them matters. Zone: PUBLIC.
+
+A table is a tuple of attributes, `("sex", "age")`; the empty tuple is the grand total. An attribute may be asked for
+at a declared level, `Axis("age", level="5-year")`, or by ranges on its scale: `Axis("age", queries="prefixes")` asks
+for the counts up to every cell, `queries="ranges"` for the counts between any two. In code the pair ("age", "5-year")
+is short for the level.
+
+Order. Inside a table attributes stand in schema order. Tables stand by number of attributes first, then
+lexicographically by the attributes' places in the schema, then from fine to coarse levels, then cells, prefixes,
+ranges. The order in which they were asked for plays no role, so equal workloads compare equal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, get_args
+
+from privcube.errors import WorkloadError
+from privcube.model.schema import Schema
+
+Queries = Literal["cells", "prefixes", "ranges"]
+_MOST_TABLES: Final = 2_000_000
+
+
+class Axis(NamedTuple):
+    """One attribute of a table, at a level or by ranges."""
+
+    attribute: str
+    level: str | None = None
+    queries: Queries = "cells"
+
+
+Entry = str | Axis | tuple[str, str]
+Table = tuple[str | Axis, ...]
+
+
+@dataclass(frozen=True, init=False)
+class Workload:
+    """Tables over a schema with the weight of each cell's variance in the total (the paper's vector a).
+
+    >>> schema = Schema.from_sizes({"sex": 2, "race": 5, "age": 10})
+    >>> workload = Workload.tables(schema, [("race", "sex"), ("sex",)], weights=[2, 1])
+    >>> list(workload), workload.weights, workload.cells
+    ([('sex',), ('sex', 'race')], (1.0, 2.0), 12)
+    >>> len(Workload.all_kway(schema, 2) | Workload.all_kway(schema, 1))
+    6
+    """
+
+    schema: Schema
+    _weights: Mapping[Table, float] = field(repr=False)
+
+    def __init__(self, schema: Schema, weights: Mapping[Table, float]) -> None:
+        """Prefer the builders below; this takes tables in canonical form with their weights, in any order."""
+        if not weights:
+            raise WorkloadError("workload", expected="at least one table", given="none")
+        object.__setattr__(self, "schema", schema)
+        object.__setattr__(self, "_weights", {table: weights[table] for table in sorted(weights, key=self._place)})
+
+    # Builders
+
+    @classmethod
+    def tables(
+        cls, schema: Schema, tables: Iterable[Sequence[Entry]], weights: Sequence[float] | None = None
+    ) -> Workload:
+        """Exactly these tables, each named once."""
+        wanted = [canonical(schema, table) for table in tables]
+        checked = [1.0] * len(wanted) if weights is None else [_checked_weight(weight) for weight in weights]
+        if len(checked) != len(wanted):
+            raise WorkloadError("weights", expected=f"one for each of the {len(wanted)} tables", given=len(checked))
+        weighted = dict(zip(wanted, checked, strict=True))
+        if len(weighted) < len(wanted):
+            twice = next(table for table in wanted if wanted.count(table) > 1)
+            raise WorkloadError("tables", expected="every table once", given=f"{table_name(twice)} twice")
+        return cls(schema, weighted)
+
+    @classmethod
+    def all_kway(cls, schema: Schema, k: int) -> Workload:
+        """Qk: all tables of k attributes."""
+        return cls(schema, dict.fromkeys(_kway(schema, k), 1.0))
+
+    @classmethod
+    def kway_plus_half(cls, schema: Schema, k: int) -> Workload:
+        """Qk*: all tables of k attributes and every other one of k+1, in lexicographic order from the first.
+
+        >>> binary = Schema.from_sizes({f"a{i}": 2 for i in range(16)})
+        >>> workload = Workload.kway_plus_half(binary, 2)
+        >>> len(workload), workload.cells
+        (400, 2720)
+        """
+        half = itertools.islice(_kway(schema, k + 1), 0, None, 2)
+        return cls(schema, dict.fromkeys([*_kway(schema, k), *half], 1.0))
+
+    @classmethod
+    def kway_plus_attribute(cls, schema: Schema, k: int, attribute: str) -> Workload:
+        """Qka: all tables of k attributes and those of k+1 that have this one."""
+        schema.position(attribute)
+        with_it = (table for table in _kway(schema, k + 1) if attribute in table)
+        return cls(schema, dict.fromkeys([*_kway(schema, k), *with_it], 1.0))
+
+    @classmethod
+    def full_cube(cls, schema: Schema) -> Workload:
+        """The data cube: every set of attributes, each at every declared level, and the grand total."""
+        return cls.closure(schema, [schema.names])
+
+    @classmethod
+    def closure(cls, schema: Schema, tables: Iterable[Sequence[Entry]]) -> Workload:
+        """These tables and all that follow from them by leaving out attributes or going to coarser levels.
+
+        >>> schema = Schema.from_sizes({"sex": 2, "race": 5})
+        >>> list(Workload.closure(schema, [("sex", "race")]))
+        [(), ('sex',), ('race',), ('sex', 'race')]
+        """
+        below: dict[Table, float] = {}
+        for table in [canonical(schema, table) for table in tables]:
+            choices = [[None, *_coarser(schema, axis)] for axis in table]
+            _refuse_too_many(math.prod(map(len, choices)))
+            for choice in itertools.product(*choices):
+                below[tuple(axis for axis in choice if axis is not None)] = 1.0
+        return cls(schema, below)
+
+    @classmethod
+    def prefixes(cls, schema: Schema, attributes: Sequence[str]) -> Workload:
+        """The counts up to every cell of one ordered attribute, or of every combination of several."""
+        return cls.tables(schema, [[Axis(name, queries="prefixes") for name in attributes]])
+
+    @classmethod
+    def ranges(cls, schema: Schema, attributes: Sequence[str]) -> Workload:
+        """The counts between any two cells of one ordered attribute, or of every combination of several.
+
+        >>> Workload.ranges(Schema.from_sizes({"age": 64}), ["age"]).cells
+        2080
+        """
+        return cls.tables(schema, [[Axis(name, queries="ranges") for name in attributes]])
+
+    def __or__(self, other: Workload) -> Workload:
+        """Both workloads together; a table in both keeps the weight it has on the right."""
+        if self.schema != other.schema:
+            raise WorkloadError("workloads", expected="the same schema on both sides")
+        return Workload(self.schema, {**self._weights, **other._weights})
+
+    # What is in it
+
+    def __iter__(self) -> Iterator[Table]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+    def __contains__(self, table: object) -> bool:
+        return table in self._weights
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weight of each table, in table order."""
+        return tuple(self._weights.values())
+
+    def weight(self, table: Sequence[Entry]) -> float:
+        """The weight of one table."""
+        wanted = canonical(self.schema, table)
+        if wanted not in self._weights:
+            raise WorkloadError(
+                "table",
+                expected="one in the workload",
+                given=table_name(wanted),
+                available=map(table_name, self),
+            )
+        return self._weights[wanted]
+
+    @property
+    def cells(self) -> int:
+        """How many counts are asked for in all, the paper's q."""
+        return sum(table_cells(self.schema, table) for table in self)
+
+    @property
+    def leveled(self) -> frozenset[str]:
+        """The attributes that some table asks for at a level."""
+        axes = (entry for table in self for entry in table if isinstance(entry, Axis))
+        return frozenset(axis.attribute for axis in axes if axis.level is not None)
+
+    def _place(self, table: Table) -> tuple[object, ...]:
+        axes = [_axis(entry) for entry in table]
+        positions = tuple([self.schema.position(axis.attribute) for axis in axes])
+        if all(isinstance(entry, str) for entry in table):
+            return (len(axes), positions)
+        details = tuple(
+            (
+                -1 if axis.level is None else self.schema[axis.attribute].level_names.index(axis.level),
+                get_args(Queries).index(axis.queries),
+            )
+            for axis in axes
+        )
+        return (len(axes), positions, details)
+
+
+def canonical(schema: Schema, table: Sequence[Entry]) -> Table:
+    """A table in schema order, every axis checked, plain attributes as plain names."""
+    if isinstance(table, str) or not isinstance(table, Sequence):
+        raise WorkloadError("table", expected='a tuple of attribute names such as ("sex", "age")', given=table)
+    axes = [_checked_axis(schema, entry) for entry in table]
+    names = [axis.attribute for axis in axes]
+    if len(set(names)) < len(names):
+        raise WorkloadError("table", expected="every attribute once", given=", ".join(names))
+    axes.sort(key=lambda axis: schema.position(axis.attribute))
+    return tuple(axis.attribute if axis == Axis(axis.attribute) else axis for axis in axes)
+
+
+def table_cells(schema: Schema, table: Table) -> int:
+    """How many counts a table has."""
+    return math.prod([axis_cells(schema, entry) for entry in table])
+
+
+def axis_cells(schema: Schema, entry: str | Axis) -> int:
+    """How many queries one axis of a table has."""
+    if isinstance(entry, str):
+        return schema[entry].cells
+    axis, attribute = entry, schema[entry.attribute]
+    if axis.queries == "cells":
+        return attribute.partition(axis.level).cells if axis.level else attribute.cells
+    scale = attribute.ordered_cells
+    return scale if axis.queries == "prefixes" else scale * (scale + 1) // 2
+
+
+def table_name(table: Table) -> str:
+    """A table for people.
+
+    >>> table_name(("sex", Axis("age", "5-year"))), table_name((Axis("age", queries="ranges"),)), table_name(())
+    ('sex x age by 5-year', 'ranges of age', 'total')
+    """
+    if not table:
+        return "total"
+    return " x ".join(_axis_name(_axis(entry)) for entry in table)
+
+
+def _axis_name(axis: Axis) -> str:
+    name = axis.attribute if axis.level is None else f"{axis.attribute} by {axis.level}"
+    return name if axis.queries == "cells" else f"{axis.queries} of {name}"
+
+
+def _axis(entry: str | Axis) -> Axis:
+    return entry if isinstance(entry, Axis) else Axis(entry)
+
+
+def _checked_axis(schema: Schema, entry: Entry) -> Axis:
+    if isinstance(entry, str):
+        axis = Axis(entry)
+    elif isinstance(entry, tuple) and 2 <= len(entry) <= 3:
+        axis = Axis(*entry)
+    else:
+        raise WorkloadError("table", expected='attribute names or ("age", "level") pairs', given=entry)
+    if not isinstance(axis.attribute, str) or axis.attribute not in schema.names:
+        raise WorkloadError("table", expected="attributes of the schema", given=axis.attribute, available=schema.names)
+    attribute = schema[axis.attribute]
+    if axis.level is not None and axis.level not in attribute.level_names:
+        raise WorkloadError(
+            f"level of {axis.attribute!r}",
+            expected="a declared level",
+            given=axis.level,
+            available=attribute.level_names,
+        )
+    if axis.queries not in get_args(Queries):
+        raise WorkloadError("queries", expected="one of them", given=axis.queries, available=get_args(Queries))
+    if axis.queries != "cells" and (axis.level is not None or not attribute.ordered):
+        raise WorkloadError(
+            f"{axis.queries} of {axis.attribute!r}",
+            expected="an ordered attribute (bins, integers, or ordered = true), without a level",
+        )
+    return axis
+
+
+def _checked_weight(weight: object) -> float:
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
+        raise WorkloadError("weight", expected="a finite number above 0", given=weight)
+    return float(weight)
+
+
+def _kway(schema: Schema, k: int) -> Iterator[Table]:
+    if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= len(schema):
+        raise WorkloadError(
+            "k", expected=f"a whole number from 0 to the {len(schema)} attributes of the schema", given=k
+        )
+    _refuse_too_many(math.comb(len(schema), k))
+    return itertools.combinations(schema.names, k)
+
+
+def _coarser(schema: Schema, entry: str | Axis) -> list[str | Axis]:
+    """The axis itself and its coarser levels."""
+    axis = _axis(entry)
+    names = schema[axis.attribute].level_names
+    above = names if axis.level is None else names[names.index(axis.level) + 1 :]
+    if axis.queries != "cells":
+        above = ()
+    return [entry, *(Axis(axis.attribute, level) for level in above)]
+
+
+def _refuse_too_many(count: int) -> None:
+    if count > _MOST_TABLES:
+        raise WorkloadError("workload", expected=f"at most {_MOST_TABLES:,} tables", given=count)

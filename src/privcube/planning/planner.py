@@ -1,0 +1,146 @@
+"""From a workload and a guarantee to a plan: steps 1 to 3 of the paper's framework. Zone: PUBLIC."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, get_args
+
+import numpy as np
+
+from privcube.algebra.lattice import Floats, Integers
+from privcube.errors import PlanError
+from privcube.model.guarantee import Guarantee, PureDP
+from privcube.model.options import Budgets, Effort, PlanOptions, Recovery, Strategy
+from privcube.model.plan import Plan, squared_l2
+from privcube.model.workload import Workload
+from privcube.planning.budgets import DENOMINATOR, gaussian_budgets, laplace_budgets, whole_shares
+from privcube.planning.structure import Structure
+from privcube.strategies import STRATEGIES
+from privcube.strategies.proposal import Proposal
+
+_MOST_ROUNDS: Final = 500
+_LEAST_GAIN: Final = 1e-9
+
+
+def plan(
+    workload: Workload,
+    guarantee: Guarantee,
+    strategy: Strategy = "auto",
+    *,
+    budgets: Budgets = "optimal",
+    recovery: Recovery = "optimal",
+    effort: Effort = "normal",
+) -> Plan:
+    """Decide what to measure and with how much noise; no data is needed or seen.
+
+    >>> from privcube import PureDP, Schema, Workload
+    >>> schema = Schema.from_sizes({"A": 2, "B": 2, "C": 2})
+    >>> workload = Workload.tables(schema, [("A",), ("A", "B")])
+    >>> [round(plan(workload, PureDP(1), "marginals", budgets=b, recovery=r).total_variance, 2)
+    ...  for b, r in [("uniform", "direct"), ("optimal", "direct"), ("optimal", "optimal")]]
+    [48.0, 46.17, 29.95]
+    """
+    if not isinstance(guarantee, get_args(Guarantee)):
+        raise PlanError("guarantee", expected="PureDP, ApproxDP or ZCDP", given=guarantee)
+    if not isinstance(workload, Workload):
+        raise PlanError("workload", expected="a privcube.Workload", given=workload)
+    options = PlanOptions(strategy=strategy, budgets=budgets, recovery=recovery, effort=effort)
+    if options.strategy != "auto":
+        return _plan_with(workload, guarantee, options)
+    plans, problems = [], []
+    for name in STRATEGIES:
+        try:
+            plans.append(_plan_with(workload, guarantee, _best_effort(options, name)))
+        except PlanError as problem:
+            problems.append(problem)
+    if not plans:
+        raise problems[0]
+    return min(plans, key=lambda candidate: candidate.weighted_variance)
+
+
+def _best_effort(options: PlanOptions, strategy: str) -> PlanOptions:
+    """What "auto" tries of a strategy: with both steps optimal, they are iterated as well."""
+    iterated = options.budgets == "optimal" and options.recovery == "optimal"
+    return replace(options, strategy=strategy, budgets="iterated" if iterated else options.budgets)
+
+
+def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -> Plan:
+    if options.strategy not in STRATEGIES:
+        raise PlanError("strategy", expected="one that is built in", given=options.strategy, available=STRATEGIES)
+    proposal = STRATEGIES[options.strategy].propose(workload)
+    structure = Structure.of(workload, proposal.frame, proposal.groups)
+    coefficients = _first_coefficients(structure, proposal)
+    used = np.flatnonzero(coefficients > 0)
+    if len(used) < len(proposal.groups):
+        groups = tuple(proposal.groups[i] for i in used)
+        structure = Structure.of(workload, proposal.frame, groups)
+    moved = np.array([float(squared_l2(guarantee, group)) for group in structure.groups])
+    shares = _shares(guarantee, options, coefficients[used], moved)
+    variances = _variances(guarantee, shares, moved)
+    if options.budgets == "iterated":
+        shares, variances = _iterated(structure, guarantee, shares, moved)
+    if options.recovery == "direct" and proposal.direct is not None:
+        of_group = np.zeros(len(proposal.groups))
+        of_group[used] = variances
+        table_variances = proposal.direct.times(of_group)
+    else:
+        table_variances = structure.table_variances(variances)
+    return Plan(
+        workload=workload,
+        guarantee=guarantee,
+        options=options,
+        frame=proposal.frame,
+        groups=structure.groups,
+        shares=tuple(shares.tolist()),
+        denominator=DENOMINATOR,
+        table_variances=tuple(table_variances.tolist()),
+    )
+
+
+def _first_coefficients(structure: Structure, proposal: Proposal) -> Floats:
+    """The paper's s_r (without its factor 2) for the recovery of step 2."""
+    if proposal.direct is None:
+        return structure.group_coefficients(np.ones(len(proposal.groups)))
+    return proposal.direct.transposed_times(structure.weights * structure.cells)
+
+
+def _shares(guarantee: Guarantee, options: PlanOptions, coefficients: Floats, moved: Floats) -> Integers:
+    if isinstance(guarantee, PureDP):
+        if options.budgets == "uniform":
+            return whole_shares(np.ones(len(coefficients)))
+        return whole_shares(laplace_budgets(coefficients, np.ones(len(coefficients))))
+    if options.budgets == "uniform":
+        return whole_shares(moved)
+    return whole_shares(moved * gaussian_budgets(coefficients, np.sqrt(moved)) ** 2)
+
+
+def _variances(guarantee: Guarantee, shares: Integers, moved: Floats) -> Floats:
+    """The noise variance of every group; `Plan.noise_variance` states the same exactly."""
+    part = shares / DENOMINATOR
+    if isinstance(guarantee, PureDP):
+        return 2 * (guarantee.rows_changed / (float(guarantee.epsilon) * part)) ** 2
+    return float(guarantee.gaussian_variance) * moved / part
+
+
+def _iterated(structure: Structure, guarantee: Guarantee, shares: Integers, moved: Floats) -> tuple[Integers, Floats]:
+    """Alternate step 2 (budgets for the recovery at hand) and step 3 (recovery for the budgets at hand).
+
+    Each step minimises the same objective in one of its two arguments, so the error never rises (THEORY section 2).
+    """
+    options = PlanOptions(budgets="optimal")
+    variances = _variances(guarantee, shares, moved)
+    error = _weighted_error(structure, variances)
+    for _ in range(_MOST_ROUNDS):
+        tried = _shares(guarantee, options, structure.group_coefficients(variances), moved)
+        tried_variances = _variances(guarantee, tried, moved)
+        tried_error = _weighted_error(structure, tried_variances)
+        if tried_error >= error:
+            break
+        gain, shares, variances, error = error - tried_error, tried, tried_variances, tried_error
+        if gain <= _LEAST_GAIN * error:
+            break
+    return shares, variances
+
+
+def _weighted_error(structure: Structure, variances: Floats) -> float:
+    return float(np.sum(structure.weights * structure.cells * structure.table_variances(variances)))

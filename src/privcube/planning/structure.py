@@ -1,0 +1,136 @@
+"""Predicted accuracy of query groups for a workload, in closed form. Zone: PUBLIC.
+
+With noise of variance v_g on every row of group g, generalised least squares gives the counts the covariance
+sum_b Pi_b / p_b over the residuals b, with p_b = sum_g f_gb / v_g (THEORY section 2; the paper's equation (nonunifR)
+in section 3.2 for structured S). A query q then has variance sum_b |Pi_b q|^2 / p_b. Both f and |Pi_b q|^2 are products
+over axes. Here every axis is divided by its number of leaves, so that the size N of the domain never appears:
+  f of cells(m) = 1/s_m on levels 0..m, of contrast(m) = 2/s_m on level m;
+  |Pi_l q|^2 of a cell at level m = (s_l - s_(l-1)) / s_m^2 on levels l = 0..m (with s_(-1) = 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from privcube.algebra.lattice import Family, Floats, Incidence, Part, ResidualIndex
+from privcube.errors import PlanError
+from privcube.model.frame import Frame
+from privcube.model.groups import GroupPart, QueryGroup
+from privcube.model.workload import Axis, Workload, table_cells, table_name
+from privcube.planning.ranges import energies
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What the groups say and what the workload asks, residual by residual."""
+
+    workload: Workload
+    frame: Frame
+    groups: tuple[QueryGroup, ...]
+    index: ResidualIndex
+    says: Incidence  # group x residual: f
+    asks: Incidence  # table x residual: |Pi_b q|^2, the mean over the table's queries q
+    cells: Floats  # per table
+    weights: Floats  # per table
+
+    @classmethod
+    def of(cls, workload: Workload, frame: Frame, groups: Sequence[QueryGroup]) -> Structure:
+        """Work out the incidences; no cell is enumerated."""
+        wanted = _table_family(workload, frame)
+        index = ResidualIndex([len(chain) for chain in frame.fan_outs], wanted)
+        return cls(
+            workload=workload,
+            frame=frame,
+            groups=tuple(groups),
+            index=index,
+            says=index.incidence(_group_family(frame, groups)),
+            asks=index.incidence(wanted),
+            cells=np.array([table_cells(workload.schema, table) for table in workload], dtype=np.float64),
+            weights=np.array(workload.weights),
+        )
+
+    def precisions(self, variances: Floats) -> Floats:
+        """p_b for every residual."""
+        return self.says.transposed_times(1.0 / variances)
+
+    def table_variances(self, variances: Floats) -> Floats:
+        """The mean variance of a cell of every table after optimal recovery, given every group's noise variance."""
+        precisions = self.precisions(variances)
+        self.require_answerable(precisions > 0)
+        return self.asks.times(1.0 / precisions)
+
+    def require_answerable(self, known: np.ndarray) -> None:
+        """Refuse groups that say nothing about some residual a table needs, naming the table."""
+        if not known.all():
+            missed = self.asks.row[~known[self.asks.column]].min()
+            table = list(self.workload)[int(missed)]
+            raise PlanError(
+                "strategy", expected="measurements that determine every table", given=f"none for {table_name(table)}"
+            )
+
+    def importance(self) -> Floats:
+        """k_b: how much the weighted total variance suffers from variance in a residual."""
+        return self.asks.transposed_times(self.weights * self.cells)
+
+    def group_coefficients(self, variances: Floats) -> Floats:
+        """The paper's sum of b_i over each group (without its factor 2) for the optimal R of these variances.
+
+        The recovery weight of group g on residual b is (f_gb / v_g) / p_b, so that the weighted total variance is
+        sum_g c_g v_g with c_g = sum_b k_b f_gb / (v_g p_b)^2.
+        """
+        precisions = self.precisions(variances)
+        self.require_answerable(precisions > 0)
+        return self.says.times(self.importance() / precisions**2) / variances**2
+
+
+def cells_part(frame: Frame, axis: int, level: int) -> Part:
+    """How strongly the cells of a level ask about each level."""
+    sizes = frame.sizes[axis]
+    finest = sizes[level]
+    below = (0, *sizes)
+    return Part(axis, tuple((sizes[at] - below[at]) / finest**2 for at in range(level + 1)))
+
+
+def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
+    """How strongly one axis of a table asks about the levels of the frame's axes."""
+    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    attribute = frame.schema[axis.attribute]
+    if axis.queries == "cells":
+        return tuple(cells_part(frame, number, level) for number, level in frame.footprint(attribute, axis.level))
+    if frame.kind == "binary":
+        raise PlanError(
+            f"{axis.queries} of {axis.attribute!r}",
+            expected="a strategy for ranges",
+            available=["hierarchy", "wavelet", "base_counts", "auto"],
+        )
+    number = frame.footprint(attribute)[0][0]
+    positions = frame.positions(attribute)[: attribute.ordered_cells]
+    return (Part(number, energies(axis.queries, frame.sizes[number], positions)),)
+
+
+def _table_family(workload: Workload, frame: Frame) -> Family:
+    parts: list[Part] = []
+    numbers: dict[str | Axis, tuple[int, ...]] = {}
+    for table in workload:
+        for entry in table:
+            if entry not in numbers:
+                found = entry_parts(frame, entry)
+                numbers[entry] = tuple(range(len(parts), len(parts) + len(found)))
+                parts.extend(found)
+    return Family(parts, [sum([numbers[entry] for entry in table], ()) for table in workload])
+
+
+def _group_family(frame: Frame, groups: Sequence[QueryGroup]) -> Family:
+    parts: list[Part] = []
+    numbers: dict[GroupPart, int] = {}
+    for group in groups:
+        for part in group:
+            if part not in numbers:
+                numbers[part] = len(parts)
+                size = frame.sizes[part.axis][part.level]
+                factors = (0.0,) * part.level + (2 / size,) if part.contrast else (1 / size,) * (part.level + 1)
+                parts.append(Part(part.axis, factors))
+    return Family(parts, [tuple([numbers[part] for part in group]) for group in groups])

@@ -1,0 +1,1 @@
+"""Post-processing of what the gate let out. Zone: RELEASED."""

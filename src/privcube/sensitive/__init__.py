@@ -1,0 +1,1 @@
+"""The only code that sees rows or exact counts. Zone: SENSITIVE."""

@@ -1,0 +1,22 @@
+"""One file, one strategy: each turns a workload into query groups and a first recovery (step 1). Zone: PUBLIC."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from privcube.model.workload import Workload
+from privcube.strategies import base_counts, marginals
+from privcube.strategies.proposal import Proposal
+
+
+class StrategyModule(Protocol):
+    """What a strategy's file defines."""
+
+    NAME: str
+    SYMBOL: str
+
+    def propose(self, workload: Workload) -> Proposal:
+        """Groups to measure, and the recovery of step 2."""
+
+
+STRATEGIES: Final[dict[str, StrategyModule]] = {module.NAME: module for module in (base_counts, marginals)}

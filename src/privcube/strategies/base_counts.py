@@ -1,0 +1,30 @@
+"""I: measure the base table, the cells of all attributes together (section 3.1, "Base counts"). Zone: PUBLIC."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from privcube.errors import PlanError
+from privcube.model.frame import Frame
+from privcube.model.groups import GroupPart, group_rows
+from privcube.model.workload import Workload
+from privcube.strategies.proposal import Proposal, summed_from
+
+NAME: Final = "base_counts"
+SYMBOL: Final = "I"
+
+MOST_CELLS: Final = 10**8
+
+
+def propose(workload: Workload) -> Proposal:
+    """S = I and R = Q: every table is added up from the base counts."""
+    frame = Frame.natural(workload)
+    group = tuple(GroupPart(axis, len(chain)) for axis, chain in enumerate(frame.fan_outs))
+    rows = group_rows(frame, group)
+    if rows > MOST_CELLS:
+        raise PlanError(
+            "base_counts",
+            expected=f"a domain of at most {MOST_CELLS:,} cells",
+            given=f"{rows:,} cells, {rows * 8 / 2**30:,.0f} GiB",
+        )
+    return summed_from(workload, frame, [group], [0] * len(workload))
