@@ -7,7 +7,8 @@
     │   ├── GuaranteeError       epsilon, delta, rho, neighbors, rows per person
     │   └── SpecError            a spec.toml: unreadable, unknown key, wrong type
     ├── PlanError            no plan can be made: unknown strategy, or one that cannot answer the workload
-    └── DraftError           a schema drafted from data was not confirmed by a person
+    ├── DraftError           a schema drafted from data was not confirmed by a person
+    └── MissingExtraError    an optional library is needed and not installed
 
 The command line catches PrivcubeError once, prints its one sentence and exits with code 2.
 """
@@ -78,6 +79,10 @@ class PlanError(PrivcubeError):
 
 class DraftError(PrivcubeError):
     """A schema drafted from data was not confirmed by a person."""
+
+
+class MissingExtraError(PrivcubeError):
+    """An optional library is needed and not installed."""
 
 
 def quoted(value: object) -> str:

@@ -1,0 +1,25 @@
+"""Optional libraries: loaded when first needed, with a helpful message when missing. Zone: PUBLIC."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from privcube.errors import MissingExtraError
+
+
+def load(module: str, *, extra: str, purpose: str) -> Any:
+    """Import an optional library, or say how to install it.
+
+    >>> load("no_such_library", extra="linear", purpose="linear programmes")
+    Traceback (most recent call last):
+    ...
+    privcube.errors.MissingExtraError: linear programmes: expected no_such_library to be installed: pip ...
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise MissingExtraError(
+            purpose, expected=f"{package} to be installed: pip install 'privcube[{extra}]'"
+        ) from None
