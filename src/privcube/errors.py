@@ -15,6 +15,7 @@ The command line catches PrivcubeError once, prints its one sentence and exits w
 
 from __future__ import annotations
 
+import copyreg
 import difflib
 from collections.abc import Iterable
 from typing import Final
@@ -51,6 +52,10 @@ class PrivcubeError(Exception):
             sentence += f"; did you mean {near[0]!r}?" if near else ";"
             sentence += f" available: {listed(names)}"
         super().__init__(sentence)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Rebuilt without __init__, whose arguments are gone: an error must survive the way back from a worker process.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class DeclarationError(PrivcubeError, ValueError):
@@ -89,7 +94,7 @@ def quoted(value: object) -> str:
     """The value as Python would write it, cut to a line."""
     try:
         text = repr(value)
-    except ValueError:  # an integer of thousands of digits refuses to be written out
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or tables nested by the thousand
         text = f"a {type(value).__name__} too long to show"
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}... ({len(text):,} characters)"
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -59,6 +59,17 @@ class Family:
 
     parts: Sequence[Part]
     members: Sequence[tuple[int, ...]]
+    kinds: Sequence[Hashable] | None = None  # per part: only members with parts of the same kinds share a batch
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Members that look alike, and one choice of levels: the residual of each (-1 if not in the index)."""
+
+    members: Integers
+    levels: tuple[int, ...]  # one per part
+    residuals: Integers
+    factors: Floats
 
 
 class ResidualIndex:
@@ -66,15 +77,15 @@ class ResidualIndex:
 
     >>> cells = Part(0, (0.5, 0.5)), Part(1, (0.25, 0.25))
     >>> index = ResidualIndex([1, 1], Family(cells, [(0,), (0, 1)]))
-    >>> len(index)
-    4
+    >>> len(index), index.residuals()
+    (4, [(), ((0, 1),), ((1, 1),), ((0, 1), (1, 1))])
     """
 
     def __init__(self, levels: Sequence[int], tables: Family) -> None:
         """`levels[axis]` is the number of levels of an axis above its total."""
         self._levels = tuple(levels)
         self._coder = _coder_for(self._levels, max((len(member) for member in tables.members), default=0))
-        keys = [key for _, key, _ in self._spread(tables)]
+        keys = [keys for _, _, keys, _ in self._spread(tables)]
         self._keys = np.unique(np.concatenate(keys))
 
     def __len__(self) -> int:
@@ -82,11 +93,29 @@ class ResidualIndex:
 
     def level_vectors(self) -> Integers:
         """The residuals as rows of levels, one column per axis."""
-        return self._coder.decoded(self._keys)
+        vectors = np.zeros((len(self), len(self._levels)), dtype=np.int64)
+        residual, axis, level = self._coder.decoded(self._keys)
+        vectors[residual, axis] = level
+        return vectors
+
+    def residuals(self) -> list[tuple[tuple[int, int], ...]]:
+        """The residuals as (axis, level) pairs, total axes left out."""
+        residual, axis, level = self._coder.decoded(self._keys)
+        order = np.lexsort((axis, residual))
+        pairs = list(zip(axis[order].tolist(), level[order].tolist(), strict=True))
+        ends = np.cumsum(np.bincount(residual, minlength=len(self))).tolist()
+        return [tuple(pairs[start:end]) for start, end in itertools.pairwise([0, *ends])]
+
+    def batches(self, family: Family) -> Iterator[Batch]:
+        """The members of a family in batches of one kind, one batch for each choice of levels."""
+        for members, levels, keys, factors in self._spread(family):
+            place = np.searchsorted(self._keys, keys)
+            place[place == len(self._keys)] = 0
+            yield Batch(members, levels, np.where(self._keys[place] == keys, place, -1), factors)
 
     def incidence(self, family: Family) -> Incidence:
         """The factors of a family's members on the residuals of this index; others are left out."""
-        rows, columns, factors = [], [], []
+        rows, columns, factors = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
         wide = [i for i, member in enumerate(family.members) if _combinations(family, member) > _MOST_COMBINATIONS]
         if wide:
             vectors = self.level_vectors()
@@ -96,47 +125,39 @@ class ResidualIndex:
                 rows.append(np.full(len(hit), i))
                 columns.append(hit)
                 factors.append(factor[hit])
-        for members, keys, factor in self._spread(family, skipped=frozenset(wide)):
-            place = np.searchsorted(self._keys, keys)
-            place[place == len(self._keys)] = 0
-            hit = np.flatnonzero(self._keys[place] == keys)
-            rows.append(members[hit])
-            columns.append(place[hit])
-            factors.append(factor[hit])
+        skipped = frozenset(wide)
+        narrow = [i for i in range(len(family.members)) if i not in skipped]
+        for batch in self.batches(replace(family, members=[family.members[i] for i in narrow])):
+            hit = np.flatnonzero(batch.residuals >= 0)
+            rows.append(np.asarray(narrow, dtype=np.int64)[batch.members[hit]])
+            columns.append(batch.residuals[hit])
+            factors.append(batch.factors[hit])
         shape = (len(family.members), len(self))
-        if not rows:
-            return Incidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), shape)
-        return Incidence(
-            np.concatenate(rows).astype(np.int64),
-            np.concatenate(columns).astype(np.int64),
-            np.concatenate(factors),
-            shape,
-        )
+        return Incidence(np.concatenate(rows), np.concatenate(columns), np.concatenate(factors), shape)
 
-    def _spread(self, family: Family, skipped: frozenset[int] = frozenset()) -> list[tuple[Integers, Any, Floats]]:
-        """(members, residual keys, factors), one batch for members of one pattern and one choice of levels."""
+    def _spread(self, family: Family) -> Iterator[tuple[Integers, tuple[int, ...], Any, Floats]]:
+        """(members, levels, residual keys, factors), one item for members of one kind and one choice of levels."""
         patterns = [tuple(level for level, factor in enumerate(part.factors) if factor) for part in family.parts]
-        alike: defaultdict[tuple[tuple[int, ...], ...], list[int]] = defaultdict(list)
+        kinds = list(zip(patterns, family.kinds or itertools.repeat(None), strict=False))
+        alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
         for i, member in enumerate(family.members):
-            if i not in skipped:
-                alike[tuple([patterns[part] for part in member])].append(i)
+            alike[tuple([kinds[part] for part in member])].append(i)
         deepest = max((len(part.factors) for part in family.parts), default=1)
         factor_of = np.zeros((len(family.parts), deepest))
         for number, part in enumerate(family.parts):
             factor_of[number, : len(part.factors)] = part.factors
         axis_of = np.array([part.axis for part in family.parts], dtype=np.int64)
-        batches = []
-        for pattern, which in alike.items():
+        for which in alike.values():
             members = np.array(which, dtype=np.int64)
-            parts = np.array([family.members[i] for i in which], dtype=np.int64).reshape(len(which), len(pattern))
-            for choice in itertools.product(*pattern):
+            first = family.members[which[0]]
+            parts = np.array([family.members[i] for i in which], dtype=np.int64).reshape(len(which), len(first))
+            for levels in itertools.product(*(patterns[part] for part in first)):
                 factor = np.ones(len(which))
-                for column, level in enumerate(choice):
+                for column, level in enumerate(levels):
                     factor *= factor_of[parts[:, column], level]
-                there = [column for column, level in enumerate(choice) if level]
-                keys = self._coder.keys([(axis_of[parts[:, c]], choice[c]) for c in there], len(which))
-                batches.append((members, keys, factor))
-        return batches
+                there = [column for column, level in enumerate(levels) if level]
+                keys = self._coder.keys([(axis_of[parts[:, c]], levels[c]) for c in there], len(which))
+                yield members, levels, keys, factor
 
 
 def _combinations(family: Family, member: tuple[int, ...]) -> int:
@@ -172,9 +193,15 @@ class _PlaceCoder:
             keys = keys + self._strides[axes] * level
         return keys
 
-    def decoded(self, keys: Any) -> Integers:
-        columns = [keys // stride % (count + 1) for stride, count in zip(self._strides, self._levels, strict=True)]
-        return np.stack(columns, axis=1).astype(np.int64).reshape(len(keys), len(self._levels))
+    def decoded(self, keys: Any) -> tuple[Integers, Integers, Integers]:
+        """(key number, axis, level) of every level above the total."""
+        columns = [
+            (keys // stride % (count + 1)).astype(np.int64)
+            for stride, count in zip(self._strides, self._levels, strict=True)
+        ]
+        table = np.array(columns).reshape(len(columns), len(keys))
+        axis, residual = np.nonzero(table)
+        return residual, axis, table[axis, residual]
 
 
 class _ListCoder:
@@ -190,15 +217,19 @@ class _ListCoder:
             keys = keys * self.base + self._first[axes] + level
         return keys
 
-    def decoded(self, keys: Integers) -> Integers:
-        vectors = np.zeros((len(keys), len(self._first) - 1), dtype=np.int64)
+    def decoded(self, keys: Integers) -> tuple[Integers, Integers, Integers]:
+        """(key number, axis, level) of every level above the total."""
+        residuals, axes, levels = [], [], []
         rest = keys.copy()
         while rest.any():
             rest, digit = np.divmod(rest, self.base)
             hit = np.flatnonzero(digit)
             axis = np.searchsorted(self._first, digit[hit], side="left") - 1
-            vectors[hit, axis] = digit[hit] - self._first[axis]
-        return vectors
+            residuals.append(hit)
+            axes.append(axis)
+            levels.append(digit[hit] - self._first[axis])
+        nothing = np.zeros(0, np.int64)
+        return tuple(np.concatenate([nothing, *found]) for found in (residuals, axes, levels))  # type: ignore[return-value]
 
 
 def _coder_for(levels: tuple[int, ...], most_parts: int) -> _PlaceCoder | _ListCoder:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
 from privcube.cli.example import EXAMPLE
+from privcube.cli.output import say
 from privcube.errors import SpecError
 
 
@@ -28,21 +30,34 @@ def init(path: str, source: str | None, domain: str | None) -> None:
     """
     if source is not None and domain is not None:
         raise SpecError("init", expected="--from or --domain", given="both")
-    target = Path(path)
     if source is not None:
         from privcube.pipeline import draft_spec
 
         text = draft_spec(source).to_toml()
+        advice = "check that its values are public knowledge, remove `draft = true`"
     elif domain is not None:
         text = _from_domain(Path(domain))
+        advice = "edit it"
     else:
         text = EXAMPLE
+        advice = "edit it"
+    _write_new(path, text)
+    say(f"wrote {path}; next: {advice}, then `privcube plan {shlex.quote(path)}`")
+
+
+def _write_new(path: str, text: str) -> None:
+    subject = f"file {path!r}"
     try:
-        with target.open("x", encoding="utf-8") as stream:
-            stream.write(text)
+        content = text.encode()
+    except UnicodeEncodeError:  # a file name in another encoding, read as lone surrogates
+        raise SpecError(subject, expected="names that can be written in UTF-8") from None
+    try:
+        with Path(path).open("xb") as stream:
+            stream.write(content)
+    except FileExistsError:
+        raise SpecError(subject, expected="a new file; nothing is overwritten", given="one that exists") from None
     except OSError as problem:
-        raise SpecError(f"{path!r}", expected="a new file that can be written", given=problem.strerror) from None
-    click.echo(f"wrote {path}; next: edit it, then `privcube plan {path}`")
+        raise SpecError(subject, expected="a file that can be written", given=problem.strerror) from None
 
 
 def _from_domain(file: Path) -> str:

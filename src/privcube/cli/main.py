@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import click
@@ -9,6 +10,7 @@ import click
 from privcube import __version__
 from privcube.cli.demo import demo
 from privcube.cli.init import init
+from privcube.cli.output import say
 from privcube.cli.plan import plan
 from privcube.errors import PrivcubeError
 
@@ -19,9 +21,10 @@ def cli() -> None:
     """Publish tables from sensitive records with a differential-privacy guarantee.
 
     \b
-    privcube init                write a spec.toml to start from
-    privcube plan spec.toml      see what error to expect, before any data is read
-    privcube demo                see it work on an example
+    Example:
+      privcube demo                see it work on an example
+      privcube init                write a spec.toml to start from
+      privcube plan spec.toml      see what error to expect, before any data is read
     """
 
 
@@ -31,8 +34,10 @@ for command in (init, plan, demo):
 
 def main() -> None:
     """Run the command line: exit code 2 and one sentence for anything wrong with the input."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal's encoding lacks is escaped, as on stderr
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         cli(prog_name="privcube")
     except PrivcubeError as problem:
-        click.echo(f"privcube: {problem}", err=True)
+        say(f"privcube: {problem}", to_stderr=True)
         sys.exit(2)

@@ -43,16 +43,16 @@ def exact(amount: object, subject: str, error: type[DeclarationError]) -> Fracti
             raise refused()
         return amount
     if isinstance(amount, float):
-        return _from_decimal(Decimal(repr(amount)), refused())
+        return _from_decimal(Decimal(float.__repr__(amount)), refused())  # numpy's own repr is no number
     if isinstance(amount, Decimal):
         return _from_decimal(amount, refused())
     if isinstance(amount, str) and len(amount) <= _LONGEST_TEXT:
         parts = amount.split("/")
-        if len(parts) == 2 and all(part.strip().lstrip("+-").isdecimal() for part in parts) and int(parts[1]):
-            return Fraction(int(parts[0]), int(parts[1]))
         try:
+            if len(parts) == 2:
+                return exact(Fraction(int(parts[0]), int(parts[1])), subject, error)
             return _from_decimal(Decimal(amount), refused())
-        except decimal.InvalidOperation:
+        except (ValueError, ArithmeticError):
             raise refused() from None
     raise refused()
 
@@ -80,9 +80,9 @@ def decimal_text(amount: Fraction) -> str:
             denominator //= factor
             power += 1
         places = max(places, power)
-    if denominator != 1 or places > _MOST_DIGITS // 2:
-        return f"{amount.numerator}/{amount.denominator}"
     digits = str(abs(amount.numerator) * 10**places // amount.denominator).rjust(places + 1, "0")
+    if denominator != 1 or places > _MOST_DIGITS // 2 or len(digits) > _MOST_DIGITS:
+        return f"{amount.numerator}/{amount.denominator}"
     sign = "-" if amount < 0 else ""
     return sign + (f"{digits[:-places]}.{digits[-places:]}" if places else digits)
 

@@ -96,6 +96,10 @@ class Attribute:
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _LARGEST_SIZE):
             raise SchemaError(f"{subject}, size", expected=f"a whole number from 1 to {_LARGEST_SIZE:,}", given=size)
         edges = None if bins is None else checked_edges(f"{subject}, bins", bins)
+        declared_levels = tuple(levels)
+        for level in declared_levels:
+            if not isinstance(level, Level):
+                raise SchemaError(f"{subject}, levels", expected="privcube.Level objects", given=level)
         for key, value in {
             "name": name,
             "values": checked_values,
@@ -107,7 +111,7 @@ class Attribute:
             "underflow": underflow,
             "overflow": overflow,
             "draft": draft,
-            "levels": tuple(levels),
+            "levels": declared_levels,
         }.items():
             object.__setattr__(self, key, value)
         object.__setattr__(self, "labels", self._all_labels())
@@ -172,14 +176,16 @@ class Attribute:
         return (*self.values, *extra)
 
     def _all_partitions(self) -> tuple[Partition, ...]:
+        if not self.levels:
+            return ()  # nothing is written out cell by cell: a size may be a hundred million
         first = int(self.bins is not None and self.underflow == "category")
         count = len(self.bins) - 1 if self.bins is not None else self.ordered_cells
         edges = self.bins
-        if edges is None and self.ordered and self.cells and not isinstance(self.labels[0], str):
+        if edges is None and self.ordered:
             edges = _integer_edges(self.labels[:count])
         partitions: list[Partition] = []
         finer = Partition(tuple(self.labels), tuple(range(self.cells)))
-        if self.levels and len({level.name for level in self.levels} | {self.name}) <= len(self.levels):
+        if len({level.name for level in self.levels} | {self.name}) <= len(self.levels):
             raise SchemaError(
                 f"attribute {self.name!r}, levels",
                 expected="names that differ, also from the attribute's",
@@ -245,9 +251,11 @@ def _is_ordered(values: tuple[Value, ...] | None) -> bool:
 
 
 def _integer_edges(labels: Sequence[Value]) -> tuple[Fraction, ...]:
-    """Each integer as an interval that reaches to the next one."""
-    integers = [Fraction(label) for label in labels if isinstance(label, int)]
-    return (*integers, integers[-1] + 1) if len(integers) == len(labels) and integers else ()
+    """Each integer as an interval that reaches to the next one; none if the order is not that of the integers."""
+    integers = [label for label in labels if isinstance(label, int) and not isinstance(label, bool)]
+    if len(integers) < len(labels) or integers != sorted(integers):
+        return ()
+    return tuple(map(Fraction, (*integers, integers[-1] + 1)))
 
 
 def attribute_sizes(sizes: Mapping[str, int]) -> tuple[Attribute, ...]:

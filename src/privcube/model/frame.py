@@ -4,8 +4,8 @@ Three frames cover the structured strategies:
 - natural: one axis per attribute, its levels as the chain (base counts, marginals, clusters);
 - binary: one axis of two cells per bit of an attribute's code, level by level (the paper's encoding, section 4.1);
 - tree: one axis per attribute, its cells in order as the leaves of a tree of a given branching (hierarchy, wavelet).
-Only the attributes in `leveled` keep their declared levels: the others are flat, for levels of unequal fan-outs need
-padding. Where sizes do not fit exactly the axes have more cells than the attribute; those are empty, never published.
+Only the attributes in `leveled` have levels (declared ones, or those of the tree); the others are flat, since levels of
+unequal fan-outs need padding. Where sizes do not fit exactly the axes have more cells than the attribute; those are empty, never published.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Frame:
     """Axes for the attributes of a schema.
 
     >>> schema = Schema.from_sizes({"sex": 2, "race": 5})
-    >>> Frame(schema, "natural").fan_outs, Frame(schema, "binary").fan_outs, Frame(schema, "tree", 2).fan_outs
+    >>> Frame(schema, "natural").fan_outs, Frame(schema, "binary").fan_outs, Frame(
+    ...     schema, "tree", 2, frozenset(["race"])).fan_outs
     (((2,), (5,)), ((2,), (2,), (2,), (2,)), ((2,), (2, 2, 2)))
     """
 
@@ -49,8 +50,10 @@ class Frame:
         return cls(workload.schema, "natural", leveled=workload.leveled)
 
     def chain(self, attribute: Attribute) -> Chain:
-        """The chain of an attribute in this frame, before it is spread over axes."""
-        return attribute.chain if attribute.name in self.leveled else Chain((attribute.cells,), range(attribute.cells))
+        """The chain of an attribute by its declared levels, if this frame keeps them, else by its cells alone."""
+        if self.kind == "tree" or attribute.name not in self.leveled:
+            return Chain((attribute.cells,), range(attribute.cells))
+        return attribute.chain
 
     @cached_property
     def _digits(self) -> tuple[tuple[int, ...], ...]:
@@ -58,7 +61,7 @@ class Frame:
         return tuple(self._digits_of(attribute) for attribute in self.schema)
 
     def _digits_of(self, attribute: Attribute) -> tuple[int, ...]:
-        if self.kind == "tree":
+        if self.kind == "tree" and attribute.name in self.leveled:
             return (self.branching,) * _digits_needed(attribute.cells, self.branching)
         if self.kind == "binary":
             return (2,) * sum(_digits_needed(fan_out, 2) for fan_out in self.chain(attribute).fan_outs)

@@ -83,10 +83,12 @@ class Level:
             or not all(isinstance(members, Sequence) and not isinstance(members, str) for members in groups.values())
         ):
             raise SchemaError(f"{subject}, groups", expected="a table of lists, group = [members]", given=groups)
+        for group in groups or ():
+            check_name(f"{subject}, group", group)
         if width is not None and (isinstance(width, bool) or not isinstance(width, int) or width < 2):
             raise SchemaError(f"{subject}, width", expected="a whole number of at least 2", given=width)
-        if bins is not None and (isinstance(bins, str) or not isinstance(bins, Sequence)):
-            raise SchemaError(f"{subject}, bins", expected="a list of edges", given=bins)
+        if bins is not None and (isinstance(bins, str) or not isinstance(bins, Sequence) or len(bins) < 2):
+            raise SchemaError(f"{subject}, bins", expected="a list of at least two edges", given=bins)
         fixed = {
             "name": name,
             "groups": None if groups is None else tuple((key, tuple(members)) for key, members in groups.items()),
@@ -125,6 +127,8 @@ class Level:
                 expected=f"fewer groups than the {finer.cells} of the level below it",
                 given=merged.cells,
             )
+        if len(set(merged.labels)) < merged.cells:
+            raise SchemaError(subject, expected="groups whose names differ, also from the extra categories")
         return merged
 
     def _by_name(self, subject: str, finer: Partition, declared: set[int]) -> Partition:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from privcube.errors import SpecError
 from privcube.model.schema import Schema
 from privcube.model.toml_reader import Section
-from privcube.model.workload import Axis, Entry, Workload
+from privcube.model.workload import Axis, Entry, Workload, checked_weight
 
 _AXIS_KEYS = ("attribute", "level", "queries")
 
@@ -71,7 +71,7 @@ class WorkloadRequest:
         return cls(
             all_kway=_whole_numbers(section, "all_kway"),
             kway_plus_half=_whole_numbers(section, "kway_plus_half"),
-            kway_plus_attribute=tuple((item.integer("k", 1), item.text("attribute")) for item in with_attribute),
+            kway_plus_attribute=tuple((item.integer("k"), item.text("attribute")) for item in with_attribute),
             full_cube=section.flag("full_cube", False),
             closure=tuple(_entries(section, "closure", item) for item in section.array("closure")),
             prefixes=_name_lists(section, "prefixes"),
@@ -143,9 +143,9 @@ def _weighted(section: Section, index: int, value: object) -> tuple[tuple[Entry,
         return _entries(section, key, value), 1.0
     table = Section(section.path(key), value, ("attributes", "weight"))
     weight = table.raw("weight", 1.0)
-    if isinstance(weight, bool) or not isinstance(weight, int | float | Decimal) or not weight < 10**300:
-        raise SpecError(table.path("weight"), expected="a number above 0", given=weight)
-    return _entries(section, f"{key}.attributes", table.raw("attributes")), float(weight)
+    number = float(weight) if isinstance(weight, Decimal) else weight
+    entries = _entries(section, f"{key}.attributes", table.raw("attributes"))
+    return entries, checked_weight(number, table.path("weight"))
 
 
 def _written(table: tuple[Entry, ...]) -> list[Any]:

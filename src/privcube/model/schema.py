@@ -8,6 +8,7 @@ a person has said that what they declare is public knowledge.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -136,7 +137,6 @@ class Schema:
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     seen = dict(pairs)
     if len(seen) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         raise SchemaError("domain JSON", expected="attribute names that differ", given=f"{twice!r} twice")
     return seen

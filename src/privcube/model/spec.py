@@ -37,6 +37,10 @@ class DataSource:
     query: str | None = None
     person: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.table is not None and self.query is not None:
+            raise SpecError("data", expected="a table or a query", given="both")
+
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerTerms:
@@ -80,6 +84,14 @@ class Spec:
             raise SpecError(
                 "data.person", expected="a column that is not an attribute to publish", given=self.data.person
             )
+        if self.data.person is None and self.guarantee.max_rows_per_person != 1:
+            raise SpecError(
+                "data.person",
+                expected="the column that tells whose the rows are, for max_rows_per_person above 1",
+                given="nothing",
+            )
+        if self.ledger is not None and self.ledger.total is not None:
+            _check_total(self.guarantee, self.ledger.total)
 
     @property
     def workload(self) -> Workload:
@@ -94,8 +106,8 @@ class Spec:
         try:
             with file.open("rb") as stream:
                 content = stream.read(_LARGEST_FILE + 1)
-        except OSError as problem:
-            reason = problem.strerror or type(problem).__name__
+        except (OSError, ValueError) as problem:  # ValueError: a path with a zero byte in it
+            reason = getattr(problem, "strerror", None) or str(problem)
             raise SpecError(subject, expected="a file that can be read", given=reason) from None
         if len(content) > _LARGEST_FILE:
             raise SpecError(subject, expected=f"at most {_LARGEST_FILE // 2**20} MiB", given="a larger file")
@@ -134,8 +146,6 @@ def _from_document(document: dict[str, Any]) -> Spec:
         query=data.text("query", None),
         person=data.text("person", None),
     )
-    if source.table is not None and source.query is not None:
-        raise SpecError("data", expected="a table or a query", given="both")
     rows = data.integer("max_rows_per_person", None)
     if (rows is None) != (source.person is None):
         raise SpecError(
@@ -158,7 +168,7 @@ def _from_document(document: dict[str, Any]) -> Spec:
     spec = Spec(
         data=source,
         guarantee=guarantee,
-        ledger=_ledger(privacy, guarantee, privacy.amounts(totals), protected),
+        ledger=_ledger(privacy, privacy.amounts(totals), protected),
         schema=Schema(_attribute(section) for section in root.sections("attributes", _ATTRIBUTE_KEYS)),
         request=WorkloadRequest.from_section(root.section("workload", WorkloadRequest.KEYS)),
         options=PlanOptions(**cast(Any, {key: options.text(key) for key in options.given})),
@@ -168,9 +178,7 @@ def _from_document(document: dict[str, Any]) -> Spec:
     return spec
 
 
-def _ledger(
-    privacy: Section, spent: Guarantee, totals: dict[str, Amount], protected: dict[str, object]
-) -> LedgerTerms | None:
+def _ledger(privacy: Section, totals: dict[str, Amount], protected: dict[str, object]) -> LedgerTerms | None:
     path = privacy.text("ledger", None)
     if path is None:
         if totals:
@@ -184,12 +192,18 @@ def _ledger(
         )
     except GuaranteeError as problem:
         raise GuaranteeError(f"total of the ledger, {problem.subject}", expected=problem.expected) from None
+    return LedgerTerms(path=path, total=total)
+
+
+def _check_total(spent: Guarantee, total: Guarantee) -> None:
     if total.kind != spent.kind:
         raise SpecError(
             "privacy",
             expected="a total in the amounts of the release: " + ", ".join(f"total_{n}" for n in spent.amounts),
-            given=", ".join(totals),
+            given=", ".join(f"total_{name}" for name in total.amounts),
         )
+    if total.unit != spent.unit:
+        raise SpecError("privacy", expected=f"a total for the unit of the release, {spent.unit}", given=total.unit)
     for name, amount in spent.amounts.items():
         if amount > total.amounts[name]:
             raise SpecError(
@@ -197,7 +211,6 @@ def _ledger(
                 expected=f"at least the {name} of the release, {decimal_text(amount)}",
                 given=decimal_text(total.amounts[name]),
             )
-    return LedgerTerms(path=path, total=total)
 
 
 _POLICY_KEYS: Final = ("missing", "other", "underflow", "overflow")

@@ -6,10 +6,11 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar, overload
 
-from privcube.errors import SpecError
+from privcube.errors import SpecError, quoted
 from privcube.model.amounts import Amount
 
 _REQUIRED: Final = object()
+_LONGEST_KEY: Final = 80
 _Default = TypeVar("_Default")
 
 _REMARKS: Final = {
@@ -28,7 +29,8 @@ class Section:
         for key in table:
             if key not in names:
                 remark = _REMARKS.get(key) or _suggestion(key, names)
-                raise SpecError(self.path(key), expected=f"a known key ({remark})", available=names)
+                shown = key if key.isprintable() and len(key) <= _LONGEST_KEY else quoted(key)
+                raise SpecError(self.path(shown), expected=f"a known key ({remark})", available=names)
 
     def path(self, key: str) -> str:
         """The full name of a key, as in privacy.epsilon."""
@@ -58,12 +60,16 @@ class Section:
             raise SpecError(self.path(key), expected="a text that is not empty", given=value)
         return value
 
-    def integer(self, key: str, default: _Default) -> int | _Default:
+    @overload
+    def integer(self, key: str) -> int: ...
+    @overload
+    def integer(self, key: str, default: _Default) -> int | _Default: ...
+    def integer(self, key: str, default: Any = _REQUIRED) -> Any:
         """A whole number."""
         value = self.raw(key, default)
         if key in self._table and (isinstance(value, bool) or not isinstance(value, int)):
             raise SpecError(self.path(key), expected="a whole number", given=value)
-        return value  # type: ignore[no-any-return]
+        return value
 
     def flag(self, key: str, default: _Default) -> bool | _Default:
         """true or false."""

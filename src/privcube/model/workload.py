@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, get_args
 
-from privcube.errors import WorkloadError
+from privcube.errors import SchemaError, WorkloadError
 from privcube.model.schema import Schema
 
 Queries = Literal["cells", "prefixes", "ranges"]
@@ -56,6 +58,7 @@ class Workload:
         """Prefer the builders below; this takes tables in canonical form with their weights, in any order."""
         if not weights:
             raise WorkloadError("workload", expected="at least one table", given="none")
+        _refuse_too_many(len(weights))
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "_weights", {table: weights[table] for table in sorted(weights, key=self._place)})
 
@@ -67,12 +70,12 @@ class Workload:
     ) -> Workload:
         """Exactly these tables, each named once."""
         wanted = [canonical(schema, table) for table in tables]
-        checked = [1.0] * len(wanted) if weights is None else [_checked_weight(weight) for weight in weights]
+        checked = [1.0] * len(wanted) if weights is None else [checked_weight(weight) for weight in weights]
         if len(checked) != len(wanted):
             raise WorkloadError("weights", expected=f"one for each of the {len(wanted)} tables", given=len(checked))
         weighted = dict(zip(wanted, checked, strict=True))
         if len(weighted) < len(wanted):
-            twice = next(table for table in wanted if wanted.count(table) > 1)
+            twice = next(table for table, times in Counter(wanted).items() if times > 1)
             raise WorkloadError("tables", expected="every table once", given=f"{table_name(twice)} twice")
         return cls(schema, weighted)
 
@@ -90,14 +93,14 @@ class Workload:
         >>> len(workload), workload.cells
         (400, 2720)
         """
-        half = itertools.islice(_kway(schema, k + 1), 0, None, 2)
+        half = itertools.islice(_kway(schema, k, more=1), 0, None, 2)
         return cls(schema, dict.fromkeys([*_kway(schema, k), *half], 1.0))
 
     @classmethod
     def kway_plus_attribute(cls, schema: Schema, k: int, attribute: str) -> Workload:
         """Qka: all tables of k attributes and those of k+1 that have this one."""
         schema.position(attribute)
-        with_it = (table for table in _kway(schema, k + 1) if attribute in table)
+        with_it = (table for table in _kway(schema, k, more=1) if attribute in table)
         return cls(schema, dict.fromkeys([*_kway(schema, k), *with_it], 1.0))
 
     @classmethod
@@ -117,6 +120,7 @@ class Workload:
         for table in [canonical(schema, table) for table in tables]:
             choices = [[None, *_coarser(schema, axis)] for axis in table]
             _refuse_too_many(math.prod(map(len, choices)))
+            _refuse_too_many(len(below))
             for choice in itertools.product(*choices):
                 below[tuple(axis for axis in choice if axis is not None)] = 1.0
         return cls(schema, below)
@@ -124,7 +128,7 @@ class Workload:
     @classmethod
     def prefixes(cls, schema: Schema, attributes: Sequence[str]) -> Workload:
         """The counts up to every cell of one ordered attribute, or of every combination of several."""
-        return cls.tables(schema, [[Axis(name, queries="prefixes") for name in attributes]])
+        return cls.tables(schema, [_each(attributes, "prefixes")])
 
     @classmethod
     def ranges(cls, schema: Schema, attributes: Sequence[str]) -> Workload:
@@ -133,7 +137,7 @@ class Workload:
         >>> Workload.ranges(Schema.from_sizes({"age": 64}), ["age"]).cells
         2080
         """
-        return cls.tables(schema, [[Axis(name, queries="ranges") for name in attributes]])
+        return cls.tables(schema, [_each(attributes, "ranges")])
 
     def __or__(self, other: Workload) -> Workload:
         """Both workloads together; a table in both keeps the weight it has on the right."""
@@ -250,9 +254,12 @@ def _checked_axis(schema: Schema, entry: Entry) -> Axis:
         axis = Axis(*entry)
     else:
         raise WorkloadError("table", expected='attribute names or ("age", "level") pairs', given=entry)
-    if not isinstance(axis.attribute, str) or axis.attribute not in schema.names:
-        raise WorkloadError("table", expected="attributes of the schema", given=axis.attribute, available=schema.names)
-    attribute = schema[axis.attribute]
+    try:
+        attribute = schema[axis.attribute]
+    except SchemaError:
+        raise WorkloadError(
+            "table", expected="attributes of the schema", given=axis.attribute, available=schema.names
+        ) from None
     if axis.level is not None and axis.level not in attribute.level_names:
         raise WorkloadError(
             f"level of {axis.attribute!r}",
@@ -270,19 +277,29 @@ def _checked_axis(schema: Schema, entry: Entry) -> Axis:
     return axis
 
 
-def _checked_weight(weight: object) -> float:
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
-        raise WorkloadError("weight", expected="a finite number above 0", given=weight)
-    return float(weight)
+def checked_weight(weight: object, subject: str = "weight") -> float:
+    """A weight that is finite and above 0."""
+    number = not isinstance(weight, bool) and isinstance(weight, int | float)
+    if not number or not 0 < weight <= sys.float_info.max:  # type: ignore[operator]
+        raise WorkloadError(subject, expected="a finite number above 0", given=weight)
+    return float(weight)  # type: ignore[arg-type]
 
 
-def _kway(schema: Schema, k: int) -> Iterator[Table]:
-    if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= len(schema):
+def _each(attributes: Sequence[str], queries: Queries) -> list[Entry]:
+    if isinstance(attributes, str):
+        raise WorkloadError(queries, expected='a list of attribute names such as ["age"]', given=attributes)
+    return [Axis(name, queries=queries) for name in attributes]
+
+
+def _kway(schema: Schema, k: int, more: int = 0) -> Iterator[Table]:
+    """All tables of k + more attributes."""
+    most = len(schema) - more
+    if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= most:
         raise WorkloadError(
-            "k", expected=f"a whole number from 0 to the {len(schema)} attributes of the schema", given=k
+            "k", expected=f"a whole number from 0 to {most}, for a schema of {len(schema)} attributes", given=k
         )
-    _refuse_too_many(math.comb(len(schema), k))
-    return itertools.combinations(schema.names, k)
+    _refuse_too_many(math.comb(len(schema), k + more))
+    return itertools.combinations(schema.names, k + more)
 
 
 def _coarser(schema: Schema, entry: str | Axis) -> list[str | Axis]:

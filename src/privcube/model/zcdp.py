@@ -7,8 +7,9 @@ Formal guarantee. A mechanism that is rho-zCDP satisfies (epsilon, delta)-DP whe
 (Canonne, Kamath and Steinke 2020, proposition 7: sharper than rho + 2 sqrt(rho ln(1/delta))). Every alpha gives a
 valid statement, so the numerical search for the best alpha can cost accuracy but never privacy. What could cost
 privacy is rounding in the final evaluation of (*); it is done with 60 significant digits in `decimal`, whose exp
-and ln are correctly rounded, and the result is moved by a relative 1e-40 in the private direction (delta and
-epsilon up, rho down), far more than the rounding errors of the dozen operations involved.
+and ln are correctly rounded, and the result is moved in the private direction (delta and epsilon up, rho down) by
+1e-50 of the sum of the sizes of its terms, far more than the rounding errors of the dozen operations involved, also
+where large terms cancel.
 
 The bound holds for any rho-zCDP mechanism, discrete Gaussian noise included. The analytic Gaussian formula is for
 continuous noise only and is not used.
@@ -23,12 +24,13 @@ from fractions import Fraction
 from typing import Final
 
 _DIGITS: Final = 60
-_MARGIN: Final = Decimal("1e-40")
+_MARGIN: Final = Decimal("1e-50")
 _KEPT_DIGITS: Final = 30
+_LEAST_DELTA: Final = Decimal("1e-1000")  # exp underflows to 0 far below it, and no mechanism here has delta 0
 
 
 def delta_of(rho: Fraction, epsilon: Fraction) -> Fraction:
-    """The least delta, rounded up, such that rho-zCDP implies (epsilon, delta)-DP.
+    """The least delta, rounded up and never below 1e-1000, such that rho-zCDP implies (epsilon, delta)-DP.
 
     >>> float(delta_of(Fraction(1, 2), Fraction(4)))
     0.000195...
@@ -37,10 +39,11 @@ def delta_of(rho: Fraction, epsilon: Fraction) -> Fraction:
         r, e = _decimal(rho), _decimal(epsilon)
         # The right side of (*) is convex in alpha; its derivative below increases from -infinity.
         alpha = _root(lambda a: (2 * a - 1) * r - e + (1 - 1 / a).ln())
-        log_delta = (alpha - 1) * (alpha * r - e) + (alpha - 1) * (alpha - 1).ln() - alpha * alpha.ln()
+        terms = ((alpha - 1) * alpha * r, (1 - alpha) * e, (alpha - 1) * (alpha - 1).ln(), -alpha * alpha.ln())
+        log_delta = sum(terms) + (sum(map(abs, terms)) + 1) * _MARGIN
         if log_delta >= 0:
             return Fraction(1)
-        return min(Fraction(1), _rounded(log_delta.exp() * (1 + _MARGIN), decimal.ROUND_CEILING))
+        return min(Fraction(1), _rounded(max(log_delta.exp(), _LEAST_DELTA), decimal.ROUND_CEILING))
 
 
 def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
@@ -54,7 +57,7 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
         # Solving (*) for epsilon, the derivative in alpha vanishes where this increasing function does.
         alpha = _root(lambda a: r * (a - 1) ** 2 + a.ln() - log_inverse)
         epsilon = alpha * r + (log_inverse - alpha.ln()) / (alpha - 1) + (1 - 1 / alpha).ln()
-        slack = (abs(alpha * r) + abs(epsilon) + 1) * _MARGIN
+        slack = (alpha * r + (log_inverse + alpha.ln() + 1) / (alpha - 1) + abs(epsilon) + 1) * _MARGIN
         return max(Fraction(0), _rounded(epsilon + slack, decimal.ROUND_CEILING))
 
 
@@ -76,7 +79,8 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
         rho = ((alpha - 1) * e - log_inverse - (alpha - 1) * (alpha - 1).ln() + alpha * alpha.ln()) / (
             alpha * (alpha - 1)
         )
-        slack = (e / alpha + log_inverse / (alpha * (alpha - 1)) + abs(rho)) * _MARGIN
+        logs = alpha.ln() / (alpha - 1) + abs((alpha - 1).ln()) / alpha
+        slack = (e / alpha + (log_inverse + 1) / (alpha * (alpha - 1)) + logs + abs(rho)) * _MARGIN
         return max(Fraction(0), _rounded(rho - slack, decimal.ROUND_FLOOR))
 
 

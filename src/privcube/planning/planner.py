@@ -7,7 +7,7 @@ from typing import Final, get_args
 
 import numpy as np
 
-from privcube.algebra.lattice import Floats, Integers
+from privcube.algebra.lattice import Floats, Incidence, Integers
 from privcube.errors import PlanError
 from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import Budgets, Effort, PlanOptions, Recovery, Strategy
@@ -16,7 +16,7 @@ from privcube.model.workload import Workload
 from privcube.planning.budgets import DENOMINATOR, gaussian_budgets, laplace_budgets, whole_shares
 from privcube.planning.structure import Structure
 from privcube.strategies import STRATEGIES
-from privcube.strategies.proposal import Proposal
+from privcube.strategies.proposal import Proposal, recovery_coefficients
 
 _MOST_ROUNDS: Final = 500
 _LEAST_GAIN: Final = 1e-9
@@ -58,7 +58,7 @@ def plan(
     return min(plans, key=lambda candidate: candidate.weighted_variance)
 
 
-def _best_effort(options: PlanOptions, strategy: str) -> PlanOptions:
+def _best_effort(options: PlanOptions, strategy: Strategy) -> PlanOptions:
     """What "auto" tries of a strategy: with both steps optimal, they are iterated as well."""
     iterated = options.budgets == "optimal" and options.recovery == "optimal"
     return replace(options, strategy=strategy, budgets="iterated" if iterated else options.budgets)
@@ -69,7 +69,8 @@ def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -
         raise PlanError("strategy", expected="one that is built in", given=options.strategy, available=STRATEGIES)
     proposal = STRATEGIES[options.strategy].propose(workload)
     structure = Structure.of(workload, proposal.frame, proposal.groups)
-    coefficients = _first_coefficients(structure, proposal)
+    direct = _direct(workload, proposal)
+    coefficients = _first_coefficients(structure, direct)
     used = np.flatnonzero(coefficients > 0)
     if len(used) < len(proposal.groups):
         groups = tuple(proposal.groups[i] for i in used)
@@ -79,10 +80,10 @@ def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -
     variances = _variances(guarantee, shares, moved)
     if options.budgets == "iterated":
         shares, variances = _iterated(structure, guarantee, shares, moved)
-    if options.recovery == "direct" and proposal.direct is not None:
+    if options.recovery == "direct" and direct is not None:
         of_group = np.zeros(len(proposal.groups))
         of_group[used] = variances
-        table_variances = proposal.direct.times(of_group)
+        table_variances = direct.times(of_group)
     else:
         table_variances = structure.table_variances(variances)
     return Plan(
@@ -97,11 +98,17 @@ def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -
     )
 
 
-def _first_coefficients(structure: Structure, proposal: Proposal) -> Floats:
+def _direct(workload: Workload, proposal: Proposal) -> Incidence | None:
+    if proposal.sources is None:
+        return None
+    return recovery_coefficients(workload, proposal.frame, proposal.groups, proposal.sources)
+
+
+def _first_coefficients(structure: Structure, direct: Incidence | None) -> Floats:
     """The paper's s_r (without its factor 2) for the recovery of step 2."""
-    if proposal.direct is None:
-        return structure.group_coefficients(np.ones(len(proposal.groups)))
-    return proposal.direct.transposed_times(structure.weights * structure.cells)
+    if direct is None:
+        return structure.group_coefficients(np.ones(len(structure.groups)))
+    return direct.transposed_times(structure.weights * structure.cells)
 
 
 def _shares(guarantee: Guarantee, options: PlanOptions, coefficients: Floats, moved: Floats) -> Integers:

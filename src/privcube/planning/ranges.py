@@ -1,4 +1,4 @@
-"""Range and prefix queries on a chain: how strongly they ask about each level. Zone: PUBLIC."""
+"""Range and prefix queries on a chain: what they ask of each level, and how nodes of levels make them up. Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -6,8 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privcube.algebra.lattice import Floats
+from privcube.algebra.lattice import Floats, Integers
 from privcube.model.workload import Queries
+
+
+def bounds(queries: Queries, cells: int) -> tuple[Integers, Integers]:
+    """First cell and the cell after the last of every query: prefixes by end, ranges by first cell, then by end.
+
+    >>> [ends.tolist() for ends in bounds("ranges", 2)]
+    [[0, 0, 1], [1, 2, 2]]
+    """
+    if queries == "prefixes":
+        return np.zeros(cells, dtype=np.int64), np.arange(1, cells + 1)
+    first, last = np.triu_indices(cells)
+    return first.astype(np.int64), last.astype(np.int64) + 1
 
 
 def gram(queries: Queries, cells: int) -> Floats:
@@ -34,6 +46,48 @@ def energies(queries: Queries, sizes: Sequence[int], positions: Sequence[int]) -
     kept = []
     for size in sizes:
         block = np.asarray(positions) // (leaves // size)
-        same = block[:, None] == block[None, :]
-        kept.append(float(products[same].sum()) * size / leaves**2 / queries_in_all)
+        in_block = np.zeros((size, cells))
+        in_block[block, np.arange(cells)] = 1.0
+        total = float(np.einsum("bi,ij,bj->", in_block, products, in_block, optimize=True))
+        kept.append(total * size / leaves**2 / queries_in_all)
     return tuple(float(energy) for energy in np.diff([0.0, *kept]))
+
+
+def nodes(
+    queries: Queries, cells: int, sizes: Sequence[int], levels: Sequence[int]
+) -> dict[int, list[tuple[Integers, Integers, Integers]]]:
+    """The fewest nodes of the given levels of a tree that add up to each query, from the leaves upward.
+
+    Per level, (query, first node, node after the last) for the stretch to the left and to the right. `levels` must
+    hold the leaves' level; with all levels this is the greedy decomposition of a range into a tree's nodes.
+    """
+    first, last = bounds(queries, cells)
+    used: dict[int, list[tuple[Integers, Integers, Integers]]] = {}
+    descending = sorted(levels, reverse=True)
+    for level, coarser in zip(descending, [*descending[1:], None], strict=True):
+        step = sizes[level] // sizes[coarser] if coarser is not None else 1
+        if coarser is None:
+            left, right = last, last
+        else:
+            left = np.minimum(-(-first // step) * step, last)
+            right = np.maximum(last // step * step, left)
+        used[level] = [
+            (hit, start[hit], stop[hit])
+            for start, stop in ((first, left), (right, last))
+            for hit in [np.flatnonzero(stop > start)]
+        ]
+        first, last = left // step, right // step
+    return used
+
+
+def mean_nodes(queries: Queries, cells: int, sizes: Sequence[int], levels: Sequence[int]) -> dict[int, float]:
+    """How many nodes of each level a query takes on average.
+
+    >>> mean_nodes("prefixes", 4, (1, 2, 4), (0, 1, 2))
+    {2: 0.5, 1: 0.5, 0: 0.25}
+    """
+    in_all = cells if queries == "prefixes" else cells * (cells + 1) // 2
+    return {
+        level: sum(float((stop - start).sum()) for _, start, stop in stretches) / in_all
+        for level, stretches in nodes(queries, cells, sizes, levels).items()
+    }

@@ -39,7 +39,7 @@ class Structure:
     @classmethod
     def of(cls, workload: Workload, frame: Frame, groups: Sequence[QueryGroup]) -> Structure:
         """Work out the incidences; no cell is enumerated."""
-        wanted = _table_family(workload, frame)
+        wanted = table_family(workload, frame)
         index = ResidualIndex([len(chain) for chain in frame.fan_outs], wanted)
         return cls(
             workload=workload,
@@ -111,7 +111,8 @@ def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
     return (Part(number, energies(axis.queries, frame.sizes[number], positions)),)
 
 
-def _table_family(workload: Workload, frame: Frame) -> Family:
+def table_family(workload: Workload, frame: Frame) -> Family:
+    """The tables of a workload as products of what they ask of each axis."""
     parts: list[Part] = []
     numbers: dict[str | Axis, tuple[int, ...]] = {}
     for table in workload:

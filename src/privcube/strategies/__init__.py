@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from privcube.model.options import Strategy
 from privcube.model.workload import Workload
-from privcube.strategies import base_counts, marginals
+from privcube.strategies import base_counts, clusters, fourier, hierarchy, marginals, wavelet
 from privcube.strategies.proposal import Proposal
 
 
 class StrategyModule(Protocol):
     """What a strategy's file defines."""
 
-    NAME: str
+    NAME: Strategy
     SYMBOL: str
 
     def propose(self, workload: Workload) -> Proposal:
         """Groups to measure, and the recovery of step 2."""
 
 
-STRATEGIES: Final[dict[str, StrategyModule]] = {module.NAME: module for module in (base_counts, marginals)}
+STRATEGIES: Final[dict[Strategy, StrategyModule]] = {
+    module.NAME: module for module in (base_counts, marginals, fourier, clusters, hierarchy, wavelet)
+}

@@ -8,7 +8,7 @@ from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, group_rows
 from privcube.model.workload import Workload
-from privcube.strategies.proposal import Proposal, summed_from
+from privcube.strategies.proposal import Proposal
 
 NAME: Final = "base_counts"
 SYMBOL: Final = "I"
@@ -25,6 +25,6 @@ def propose(workload: Workload) -> Proposal:
         raise PlanError(
             "base_counts",
             expected=f"a domain of at most {MOST_CELLS:,} cells",
-            given=f"{rows:,} cells, {rows * 8 / 2**30:,.0f} GiB",
+            given=f"{rows:.3g} cells, {rows * 8 / 2**30:.3g} GiB" if rows < 10**300 else "more than 1e300 cells",
         )
-    return summed_from(workload, frame, [group], [0] * len(workload))
+    return Proposal(frame, (group,), ((0,),) * len(workload))

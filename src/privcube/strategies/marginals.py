@@ -6,14 +6,15 @@ from typing import Final
 
 from privcube.model.frame import Frame
 from privcube.model.workload import Workload
-from privcube.strategies.proposal import Proposal, cells_group, summed_from
+from privcube.strategies.proposal import Proposal, cells_group
 
 NAME: Final = "marginals"
 SYMBOL: Final = "Q"
 
 
 def propose(workload: Workload) -> Proposal:
-    """S = Q and R = I."""
+    """S = Q and R = I; tables of ranges are measured by their cells and added up."""
     frame = Frame.natural(workload)
-    groups = [cells_group(frame, table) for table in workload]
-    return summed_from(workload, frame, groups, range(len(groups)))
+    wanted = [cells_group(frame, table) for table in workload]
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(wanted))}
+    return Proposal(frame, tuple(numbers), tuple((numbers[group],) for group in wanted))

@@ -7,54 +7,84 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privcube.algebra.lattice import Incidence
-from privcube.errors import PlanError
+from privcube.algebra.lattice import Incidence, ResidualIndex
 from privcube.model.frame import Frame
-from privcube.model.groups import GroupPart, QueryGroup, group_rows
-from privcube.model.workload import Axis, Table, Workload, table_name
+from privcube.model.groups import GroupPart, QueryGroup
+from privcube.model.workload import Axis, Table, Workload
+from privcube.planning.ranges import mean_nodes
+from privcube.planning.structure import table_family
 
 
 @dataclass(frozen=True)
 class Proposal:
     """Step 1 of the paper with the R of step 2.
 
-    `direct` holds, for table t and group g, the mean over t's cells of the squared recovery coefficients on g's rows,
-    so that sum_g direct[t, g] v_g is the variance of a cell of t. It is None where the groups measure every residual
-    once: R is then unique and the same as the optimal one (the paper's observation in section 3.2).
+    `sources[t]` are the groups that table t is added up from: cells from the cells of one group, ranges from nodes of
+    the levels of several. It is None where the groups measure every residual once: R is then unique and the same as
+    the optimal one (the paper's observation in section 3.2).
     """
 
     frame: Frame
     groups: tuple[QueryGroup, ...]
-    direct: Incidence | None
-
-
-def summed_from(workload: Workload, frame: Frame, groups: Sequence[QueryGroup], sources: Sequence[int]) -> Proposal:
-    """Every table is added up from the cells of one group: table t from groups[sources[t]]."""
-    rows = [group_rows(frame, group) for group in groups]
-    factor = [rows[source] / _padded_cells(frame, table) for table, source in zip(workload, sources, strict=True)]
-    direct = Incidence(
-        np.arange(len(workload)),
-        np.asarray(sources, dtype=np.int64),
-        np.array(factor, dtype=np.float64),
-        (len(workload), len(groups)),
-    )
-    return Proposal(frame, tuple(groups), direct)
+    sources: tuple[tuple[int, ...], ...] | None
 
 
 def cells_group(frame: Frame, table: Table) -> QueryGroup:
-    """The group of all cells of a table."""
-    parts = []
+    """The group of all cells of a table; ranges are added up from the cells of their attribute."""
+    parts: list[GroupPart] = []
     for entry in table:
         axis = entry if isinstance(entry, Axis) else Axis(entry)
-        if axis.queries != "cells":
-            raise PlanError(
-                f"table {table_name(table)}",
-                expected="cells in this strategy; ranges need another",
-                available=["hierarchy", "wavelet", "auto"],
-            )
         parts += [GroupPart(*part) for part in frame.footprint(frame.schema[axis.attribute], axis.level)]
     return tuple(parts)
 
 
-def _padded_cells(frame: Frame, table: Table) -> int:
-    return group_rows(frame, cells_group(frame, table))
+def contrasts(workload: Workload, frame: Frame) -> Proposal:
+    """One group of contrasts for every residual below the workload; every chain has fan-out 2."""
+    index = ResidualIndex([len(chain) for chain in frame.fan_outs], table_family(workload, frame))
+    groups = [tuple([GroupPart(axis, level, True) for axis, level in residual]) for residual in index.residuals()]
+    return Proposal(frame, tuple(groups), None)
+
+
+def recovery_coefficients(
+    workload: Workload, frame: Frame, groups: Sequence[QueryGroup], sources: Sequence[Sequence[int]]
+) -> Incidence:
+    """For table t and group g the mean over t's cells of the squared entries of R on g's rows.
+
+    The sum over g of this times v_g is the variance of a cell of t under the direct recovery, and summed over t with
+    weights and cells it is the paper's s_r (without its factor 2).
+    """
+    rows, columns, factors = [], [], []
+    known: dict[tuple[str | Axis, tuple[int, ...]], dict[int, float]] = {}
+    for number, (table, used) in enumerate(zip(workload, sources, strict=True)):
+        parts_of = [{part.axis: part.level for part in groups[source]} for source in used]
+        per_entry = []
+        own: set[int] = set()
+        for entry in table:
+            name = entry.attribute if isinstance(entry, Axis) else entry
+            footprint = frame.footprint(frame.schema[name], entry.level if isinstance(entry, Axis) else None)
+            own.update(axis for axis, _ in footprint)
+            for axis, level in footprint:
+                levels = tuple(sorted({parts.get(axis, 0) for parts in parts_of}))
+                if (entry, levels) not in known:
+                    known[entry, levels] = _per_level(frame, entry, axis, level, levels)
+                per_entry.append((axis, known[entry, levels]))
+        for source, parts in zip(used, parts_of, strict=True):
+            factor = 1.0
+            for axis, per_level in per_entry:
+                factor *= per_level[parts.get(axis, 0)]
+            for axis, level in parts.items():
+                if axis not in own:
+                    factor *= frame.sizes[axis][level]
+            rows.append(number)
+            columns.append(source)
+            factors.append(factor)
+    shape = (len(workload), len(groups))
+    return Incidence(np.array(rows), np.array(columns), np.array(factors, dtype=np.float64), shape)
+
+
+def _per_level(frame: Frame, entry: str | Axis, axis: int, level: int, levels: tuple[int, ...]) -> dict[int, float]:
+    """How many rows of each of these levels one query of the entry adds up, on average."""
+    sizes = frame.sizes[axis]
+    if isinstance(entry, Axis) and entry.queries != "cells":
+        return mean_nodes(entry.queries, frame.schema[entry.attribute].ordered_cells, sizes, levels)
+    return {finer: sizes[finer] / sizes[level] for finer in levels}

@@ -1,0 +1,105 @@
+"""Residual transforms: a table split into what each level adds, axis by axis, and put together again. Zone: PUBLIC.
+
+Along an axis with fan-outs (f_1, ..., f_m) the s_m counts of a table become s_m residual coordinates: first the total,
+then for each level l = 1..m the amounts by which the cells of that level differ from an even share of their parent.
+The f_l cells of one parent differ by amounts that sum to zero, so the last is left out: s_l - s_(l-1) coordinates per level.
+Coordinates of level l are in counts of level l. They are the same whichever table they were computed from, as long as
+the tables agree; this is what makes recovery decouple residual by residual (THEORY section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from privcube.algebra.lattice import Floats
+
+
+def level_slice(fan_outs: Sequence[int], level: int) -> slice:
+    """Where the coordinates of a level stand along a transformed axis.
+
+    >>> level_slice((3, 2), 0), level_slice((3, 2), 1), level_slice((3, 2), 2)
+    (slice(0, 1, None), slice(1, 3, None), slice(3, 6, None))
+    """
+    return slice(prod(fan_outs[: level - 1]) if level else 0, prod(fan_outs[:level]))
+
+
+def to_residuals(table: Floats, axis: int, fan_outs: Sequence[int]) -> Floats:
+    """Counts along an axis to residual coordinates.
+
+    >>> to_residuals(np.array([5.0, 1.0, 3.0]), 0, (3,)).tolist()
+    [9.0, 2.0, -2.0]
+    """
+    moved = np.moveaxis(table, axis, -1)
+    out = np.empty(moved.shape)
+    sums = moved
+    for level in range(len(fan_outs), 0, -1):
+        blocks = sums.reshape(*moved.shape[:-1], -1, fan_outs[level - 1])
+        sums = blocks.sum(axis=-1)
+        differences = blocks[..., :-1] - (sums / fan_outs[level - 1])[..., None]
+        out[..., level_slice(fan_outs, level)] = differences.reshape(*moved.shape[:-1], -1)
+    out[..., :1] = sums
+    return np.moveaxis(out, -1, axis)
+
+
+def from_residuals(coordinates: Floats, axis: int, fan_outs: Sequence[int]) -> Floats:
+    """Residual coordinates along an axis back to counts.
+
+    >>> from_residuals(np.array([9.0, 2.0, -2.0]), 0, (3,)).tolist()
+    [5.0, 1.0, 3.0]
+    """
+    moved = np.moveaxis(coordinates, axis, -1)
+    lead = moved.shape[:-1]
+    counts = moved[..., :1]
+    for level in range(1, len(fan_outs) + 1):
+        fan_out = fan_outs[level - 1]
+        differences = moved[..., level_slice(fan_outs, level)].reshape(*lead, -1, fan_out - 1)
+        cells = np.empty((*lead, differences.shape[-2], fan_out))
+        cells[..., :-1] = differences
+        cells[..., -1] = -differences.sum(axis=-1)
+        cells += (counts / fan_out)[..., None]
+        counts = cells.reshape(*lead, -1)
+    return np.moveaxis(counts, -1, axis)
+
+
+def residual_energies(weights: Floats, chains: Sequence[Sequence[int]]) -> Floats:
+    """|Pi_b q|^2 of a query given by its weights on the cells of a table, for every level vector b.
+
+    The result has one axis per chain, with one entry per level. It uses an orthonormal basis of each level (Helmert
+    contrasts inside every parent), so the entries sum to |q|^2.
+
+    >>> residual_energies(np.array([1.0, 0.0, 0.0]), [(3,)]).round(4).tolist()
+    [0.3333, 0.6667]
+    """
+    energies = np.asarray(weights, dtype=np.float64)
+    for axis, chain in enumerate(chains):
+        energies = _orthonormal(energies, axis, chain)
+    energies = energies**2
+    for axis, chain in enumerate(chains):
+        here = np.moveaxis(energies, axis, -1)
+        per_level = [here[..., level_slice(chain, level)].sum(axis=-1) for level in range(len(chain) + 1)]
+        energies = np.stack(per_level, axis=axis)
+    return energies
+
+
+def _orthonormal(table: Floats, axis: int, fan_outs: Sequence[int]) -> Floats:
+    moved = np.moveaxis(table, axis, -1)
+    out = np.empty(moved.shape)
+    means = moved
+    for level in range(len(fan_outs), 0, -1):
+        fan_out = fan_outs[level - 1]
+        coefficients = means.reshape(*moved.shape[:-1], -1, fan_out) @ _helmert(fan_out).T
+        out[..., level_slice(fan_outs, level)] = coefficients[..., 1:].reshape(*moved.shape[:-1], -1)
+        means = coefficients[..., 0]
+    out[..., :1] = means
+    return np.moveaxis(out, -1, axis)
+
+
+def _helmert(size: int) -> Floats:
+    """An orthonormal basis: the constant vector, then each cell against the ones before it."""
+    rows = np.tril(np.ones((size, size)), -1) - np.diag(np.arange(size))
+    rows[0] = 1.0
+    normed: Floats = rows / np.sqrt((rows**2).sum(axis=1, keepdims=True))
+    return normed

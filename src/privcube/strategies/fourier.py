@@ -1,0 +1,22 @@
+"""F: measure the Fourier coefficients of the wanted tables (sections 3.1 and 4.1). Zone: PUBLIC.
+
+Attributes are encoded in bits; the coefficient of a set of bits beta is sum_x (-1)^<beta, x> x, one group of one row. It
+is the paper's f^beta times 2^(d/2): the same information in whole numbers, with entries +1 and -1. The coefficients
+needed are F = union over the tables alpha of {beta : beta is dominated by alpha}.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from privcube.model.frame import Frame
+from privcube.model.workload import Workload
+from privcube.strategies.proposal import Proposal, contrasts
+
+NAME: Final = "fourier"
+SYMBOL: Final = "F"
+
+
+def propose(workload: Workload) -> Proposal:
+    """S = the Fourier matrix restricted to the coefficients of the workload."""
+    return contrasts(workload, Frame(workload.schema, "binary", leveled=workload.leveled))

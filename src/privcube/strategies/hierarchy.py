@@ -1,0 +1,42 @@
+"""H: trees of counts over ordered attributes, one group per level (section 3.1, "Hierarchical structures"). Zone: PUBLIC.
+
+An attribute that is asked for by ranges or prefixes becomes the leaves of a b-ary tree; each table measures its other
+attributes by cells. Step 2 adds a range up from the fewest nodes of the tree (Cormode et al. 2012, Hay et al. 2010).
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Final
+
+from privcube.model.frame import Frame
+from privcube.model.groups import GroupPart, QueryGroup
+from privcube.model.workload import Axis, Table, Workload
+from privcube.strategies.proposal import Proposal
+
+NAME: Final = "hierarchy"
+SYMBOL: Final = "H"
+
+
+def propose(workload: Workload, branching: int = 2) -> Proposal:
+    """S = all levels of the trees of the wanted ranges."""
+    ranged = frozenset(
+        entry.attribute for table in workload for entry in table if isinstance(entry, Axis) and entry.queries != "cells"
+    )
+    frame = Frame(workload.schema, "tree", branching, ranged)
+    wanted = [_levels(frame, table) for table in workload]
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(itertools.chain(*wanted)))}
+    return Proposal(frame, tuple(numbers), tuple(tuple(numbers[group] for group in groups) for groups in wanted))
+
+
+def _levels(frame: Frame, table: Table) -> list[QueryGroup]:
+    """The groups of a table: every level of its ranged attributes, the cells of the others."""
+    choices: list[list[tuple[GroupPart, ...]]] = []
+    for entry in table:
+        axis = entry if isinstance(entry, Axis) else Axis(entry)
+        ((number, finest),) = frame.footprint(frame.schema[axis.attribute], axis.level) or ((-1, 0),)
+        if number < 0:  # an attribute of one cell
+            continue
+        lowest = finest if axis.queries == "cells" else 0
+        choices.append([(GroupPart(number, level),) if level else () for level in range(lowest, finest + 1)])
+    return [tuple(itertools.chain(*choice)) for choice in itertools.product(*choices)]
