@@ -2,8 +2,8 @@
 
 Along an axis with fan-outs (f_1, ..., f_m) the s_m counts of a table become s_m residual coordinates: first the total,
 then for each level l = 1..m the amounts by which the cells of that level differ from an even share of their parent.
-The f_l cells of one parent differ by amounts that sum to zero, so the last is left out: s_l - s_(l-1) coordinates per level.
-Coordinates of level l are in counts of level l. They are the same whichever table they were computed from, as long as
+The f_l cells of one parent differ by amounts that sum to zero, so the last is left out: level l has s_l - s_(l-1)
+coordinates, in counts of level l. They are the same whichever table they were computed from, as long as
 the tables agree; this is what makes recovery decouple residual by residual (THEORY section 2).
 """
 

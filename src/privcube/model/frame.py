@@ -5,7 +5,8 @@ Three frames cover the structured strategies:
 - binary: one axis of two cells per bit of an attribute's code, level by level (the paper's encoding, section 4.1);
 - tree: one axis per attribute, its cells in order as the leaves of a tree of a given branching (hierarchy, wavelet).
 Only the attributes in `leveled` have levels (declared ones, or those of the tree); the others are flat, since levels of
-unequal fan-outs need padding. Where sizes do not fit exactly the axes have more cells than the attribute; those are empty, never published.
+unequal fan-outs need padding. Where sizes do not fit exactly the axes have more cells than the attribute; those are
+empty and never published.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from privcube.model.frame import Frame
+from privcube.model.workload import Axis, Table
 
 
 class GroupPart(NamedTuple):
@@ -32,6 +33,15 @@ def group_rows(frame: Frame, group: QueryGroup) -> int:
     12
     """
     return prod([frame.sizes[part.axis][part.level - part.contrast] for part in group])
+
+
+def cells_group(frame: Frame, table: Table) -> QueryGroup:
+    """The group of all cells that a table is made of; for ranges, those of the whole attribute."""
+    parts: list[GroupPart] = []
+    for entry in table:
+        axis = entry if isinstance(entry, Axis) else Axis(entry)
+        parts += [GroupPart(*part) for part in frame.footprint(frame.schema[axis.attribute], axis.level)]
+    return tuple(parts)
 
 
 def has_contrast(group: QueryGroup) -> bool:

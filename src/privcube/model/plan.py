@@ -21,6 +21,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from privcube.errors import PlanError
 from privcube.model.amounts import decimal_text
 from privcube.model.frame import Frame
@@ -42,6 +45,7 @@ class Plan:
     shares: tuple[int, ...]
     denominator: int
     table_variances: tuple[float, ...] = field(repr=False)  # mean variance of a cell, per table
+    sources: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)  # direct recovery: groups per table
 
     def __post_init__(self) -> None:
         if len(self.shares) != len(self.groups) or not self.groups:
@@ -65,6 +69,10 @@ class Plan:
             return 2 * self.noise_scale(group) ** 2
         moved = squared_l2(self.guarantee, self.groups[group])
         return self.guarantee.gaussian_variance * moved * self.denominator / self.shares[group]
+
+    def noise_variances(self) -> NDArray[np.float64]:
+        """The noise variances of all groups as floats."""
+        return noise_variances(self.guarantee, self.groups, self.shares, self.denominator)
 
     # Predicted error
 
@@ -136,6 +144,7 @@ class Plan:
             "groups": [[list(part) for part in group] for group in self.groups],
             "shares": list(self.shares),
             "denominator": self.denominator,
+            "sources": None if self.sources is None else [list(used) for used in self.sources],
             "predicted_variance_per_cell": list(self.table_variances),
         }
 
@@ -156,3 +165,14 @@ def squared_l2(guarantee: Guarantee, group: QueryGroup) -> int:
     if guarantee.neighbors == "add_remove":
         return rows**2
     return (4 if has_contrast(group) else 2) * rows**2
+
+
+def noise_variances(
+    guarantee: Guarantee, groups: Sequence[QueryGroup], shares: ArrayLike, denominator: int
+) -> NDArray[np.float64]:
+    """The noise variances of groups with these shares of the budget, as floats; `Plan.noise_variance` is exact."""
+    part = np.asarray(shares, dtype=np.float64) / denominator
+    if isinstance(guarantee, PureDP):
+        return np.asarray(2 * (guarantee.rows_changed / (float(guarantee.epsilon) * part)) ** 2)
+    moved = np.array([squared_l2(guarantee, group) for group in groups], dtype=np.float64)
+    return np.asarray(float(guarantee.gaussian_variance) * moved / part)

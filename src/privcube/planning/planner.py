@@ -11,7 +11,7 @@ from privcube.algebra.lattice import Floats, Incidence, Integers
 from privcube.errors import PlanError
 from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import Budgets, Effort, PlanOptions, Recovery, Strategy
-from privcube.model.plan import Plan, squared_l2
+from privcube.model.plan import Plan, noise_variances, squared_l2
 from privcube.model.workload import Workload
 from privcube.planning.budgets import DENOMINATOR, gaussian_budgets, laplace_budgets, whole_shares
 from privcube.planning.structure import Structure
@@ -77,7 +77,7 @@ def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -
         structure = Structure.of(workload, proposal.frame, groups)
     moved = np.array([float(squared_l2(guarantee, group)) for group in structure.groups])
     shares = _shares(guarantee, options, coefficients[used], moved)
-    variances = _variances(guarantee, shares, moved)
+    variances = noise_variances(guarantee, structure.groups, shares, DENOMINATOR)
     if options.budgets == "iterated":
         shares, variances = _iterated(structure, guarantee, shares, moved)
     if options.recovery == "direct" and direct is not None:
@@ -95,7 +95,16 @@ def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -
         shares=tuple(shares.tolist()),
         denominator=DENOMINATOR,
         table_variances=tuple(table_variances.tolist()),
+        sources=_kept_sources(proposal, used) if options.recovery == "direct" else None,
     )
+
+
+def _kept_sources(proposal: Proposal, used: Integers) -> tuple[tuple[int, ...], ...] | None:
+    """The sources of every table, numbered as in the plan; groups that no table uses are gone."""
+    if proposal.sources is None:
+        return None
+    number = {int(group): place for place, group in enumerate(used)}
+    return tuple(tuple([number[g] for g in table if g in number]) for table in proposal.sources)
 
 
 def _direct(workload: Workload, proposal: Proposal) -> Incidence | None:
@@ -121,25 +130,17 @@ def _shares(guarantee: Guarantee, options: PlanOptions, coefficients: Floats, mo
     return whole_shares(moved * gaussian_budgets(coefficients, np.sqrt(moved)) ** 2)
 
 
-def _variances(guarantee: Guarantee, shares: Integers, moved: Floats) -> Floats:
-    """The noise variance of every group; `Plan.noise_variance` states the same exactly."""
-    part = shares / DENOMINATOR
-    if isinstance(guarantee, PureDP):
-        return 2 * (guarantee.rows_changed / (float(guarantee.epsilon) * part)) ** 2
-    return float(guarantee.gaussian_variance) * moved / part
-
-
 def _iterated(structure: Structure, guarantee: Guarantee, shares: Integers, moved: Floats) -> tuple[Integers, Floats]:
     """Alternate step 2 (budgets for the recovery at hand) and step 3 (recovery for the budgets at hand).
 
     Each step minimises the same objective in one of its two arguments, so the error never rises (THEORY section 2).
     """
     options = PlanOptions(budgets="optimal")
-    variances = _variances(guarantee, shares, moved)
+    variances = noise_variances(guarantee, structure.groups, shares, DENOMINATOR)
     error = _weighted_error(structure, variances)
     for _ in range(_MOST_ROUNDS):
         tried = _shares(guarantee, options, structure.group_coefficients(variances), moved)
-        tried_variances = _variances(guarantee, tried, moved)
+        tried_variances = noise_variances(guarantee, structure.groups, tried, DENOMINATOR)
         tried_error = _weighted_error(structure, tried_variances)
         if tried_error >= error:
             break

@@ -1,4 +1,4 @@
-"""Range and prefix queries on a chain: what they ask of each level, and how nodes of levels make them up. Zone: PUBLIC."""
+"""Range and prefix queries on a chain: what they ask of each level, and which nodes make them up. Zone: PUBLIC."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Structure:
             frame=frame,
             groups=tuple(groups),
             index=index,
-            says=index.incidence(_group_family(frame, groups)),
+            says=index.incidence(group_family(frame, groups)),
             asks=index.incidence(wanted),
             cells=np.array([table_cells(workload.schema, table) for table in workload], dtype=np.float64),
             weights=np.array(workload.weights),
@@ -124,14 +124,17 @@ def table_family(workload: Workload, frame: Frame) -> Family:
     return Family(parts, [sum([numbers[entry] for entry in table], ()) for table in workload])
 
 
-def _group_family(frame: Frame, groups: Sequence[QueryGroup]) -> Family:
-    parts: list[Part] = []
+def group_family(frame: Frame, groups: Sequence[QueryGroup]) -> Family:
+    """Groups as products of what they say about each axis; groups of equal shape are of one kind."""
     numbers: dict[GroupPart, int] = {}
+    members = []
     for group in groups:
         for part in group:
-            if part not in numbers:
-                numbers[part] = len(parts)
-                size = frame.sizes[part.axis][part.level]
-                factors = (0.0,) * part.level + (2 / size,) if part.contrast else (1 / size,) * (part.level + 1)
-                parts.append(Part(part.axis, factors))
-    return Family(parts, [tuple([numbers[part] for part in group]) for group in groups])
+            numbers.setdefault(part, len(numbers))
+        members.append(tuple([numbers[part] for part in group]))
+    parts, kinds = [], []
+    for axis, level, contrast in numbers:
+        size = frame.sizes[axis][level]
+        parts.append(Part(axis, (0.0,) * level + (2 / size,) if contrast else (1 / size,) * (level + 1)))
+        kinds.append((frame.fan_outs[axis][:level], contrast))
+    return Family(parts, members, kinds)

@@ -1,7 +1,7 @@
 """C: measure few larger tables that cover the wanted ones, found by greedy merging (Ding et al. 2011). Zone: PUBLIC.
 
 Every wanted table starts as a cluster of its own; a cluster is measured by the union of its tables, and each of them is
-added up from it. With g clusters and uniform noise the predicted error is 2 (g L1/epsilon)^2 times the sum over clusters
+added up from it. With g clusters and uniform noise the predicted error is 2 (g/epsilon)^2 times the sum over clusters
 of (weight of its tables) * (cells of its union). All merges lead to the same g - 1, so the best one is the one whose
 union adds least to that sum; merging goes on as long as the error falls. The paper reports hours for this step on 16
 attributes; here the pairwise costs are kept in one matrix, of which a merge changes one row.
@@ -16,9 +16,9 @@ import numpy as np
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import GroupPart
+from privcube.model.groups import GroupPart, cells_group
 from privcube.model.workload import Workload
-from privcube.strategies.proposal import Proposal, cells_group
+from privcube.strategies.proposal import Proposal
 
 NAME: Final = "clusters"
 SYMBOL: Final = "C"
@@ -50,12 +50,12 @@ def merged(levels: Integers, weights: Floats, log_sizes: Floats) -> tuple[Intege
     axes = np.arange(levels.shape[1])
 
     def cells(rows: Integers) -> Floats:
-        return np.exp(log_sizes[axes, rows].sum(axis=-1))
+        return np.asarray(np.exp(log_sizes[axes, rows].sum(axis=-1)))
 
     def increases(i: int) -> Floats:
         """What merging cluster i with each other one adds to the sum."""
         joint = cells(np.maximum(unions[i], unions))
-        return (weight[i] + weight) * joint - weight[i] * own[i] - weight * own
+        return np.asarray((weight[i] + weight) * joint - weight[i] * own[i] - weight * own)
 
     own = cells(unions)
     alive = np.ones(len(levels), dtype=bool)

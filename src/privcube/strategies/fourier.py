@@ -1,7 +1,7 @@
 """F: measure the Fourier coefficients of the wanted tables (sections 3.1 and 4.1). Zone: PUBLIC.
 
-Attributes are encoded in bits; the coefficient of a set of bits beta is sum_x (-1)^<beta, x> x, one group of one row. It
-is the paper's f^beta times 2^(d/2): the same information in whole numbers, with entries +1 and -1. The coefficients
+Attributes are encoded in bits; the coefficient of a set of bits beta is sum_x (-1)^<beta, x> x, one group of one row.
+It is the paper's f^beta times 2^(d/2): the same information in whole numbers, with entries +1 and -1. The coefficients
 needed are F = union over the tables alpha of {beta : beta is dominated by alpha}.
 """
 

@@ -1,4 +1,4 @@
-"""H: trees of counts over ordered attributes, one group per level (section 3.1, "Hierarchical structures"). Zone: PUBLIC.
+"""H: trees of counts over ordered attributes, one group a level (section 3.1, "Hierarchical structures"). Zone: PUBLIC.
 
 An attribute that is asked for by ranges or prefixes becomes the leaves of a b-ary tree; each table measures its other
 attributes by cells. Step 2 adds a range up from the fewest nodes of the tree (Cormode et al. 2012, Hay et al. 2010).

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from privcube.model.frame import Frame
+from privcube.model.groups import cells_group
 from privcube.model.workload import Workload
-from privcube.strategies.proposal import Proposal, cells_group
+from privcube.strategies.proposal import Proposal
 
 NAME: Final = "marginals"
 SYMBOL: Final = "Q"

@@ -10,7 +10,7 @@ import numpy as np
 from privcube.algebra.lattice import Incidence, ResidualIndex
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
-from privcube.model.workload import Axis, Table, Workload
+from privcube.model.workload import Axis, Workload
 from privcube.planning.ranges import mean_nodes
 from privcube.planning.structure import table_family
 
@@ -27,15 +27,6 @@ class Proposal:
     frame: Frame
     groups: tuple[QueryGroup, ...]
     sources: tuple[tuple[int, ...], ...] | None
-
-
-def cells_group(frame: Frame, table: Table) -> QueryGroup:
-    """The group of all cells of a table; ranges are added up from the cells of their attribute."""
-    parts: list[GroupPart] = []
-    for entry in table:
-        axis = entry if isinstance(entry, Axis) else Axis(entry)
-        parts += [GroupPart(*part) for part in frame.footprint(frame.schema[axis.attribute], axis.level)]
-    return tuple(parts)
 
 
 def contrasts(workload: Workload, frame: Frame) -> Proposal:

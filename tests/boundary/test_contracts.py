@@ -1,0 +1,137 @@
+"""The import contracts and the bans hold, and each of them fires when it is broken."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import json
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Tool = Callable[..., subprocess.CompletedProcess[str]]
+
+PROJECT = Path(__file__).resolve().parents[2]
+CONTRACTS = configparser.ConfigParser()
+CONTRACTS.read(PROJECT / ".importlinter", encoding="utf-8")
+CONTRACT_SECTIONS = [section for section in CONTRACTS.sections() if section != "importlinter"]
+
+BANNED = {
+    "random": "import random\n",
+    "random under another name": "import random as dice\n",
+    "a name of random": "from random import choice\n",
+    "numpy.random": "import numpy.random\n",
+    "numpy.random as an attribute": "import numpy as np\n\nnp.random.rand()\n",
+    "a name of numpy.random": "from numpy.random import default_rng\n",
+    "numpy.random as a name of numpy": "from numpy import random as dice\n",
+    "secrets": "import secrets\n",
+    "a name of secrets": "from secrets import token_bytes\n",
+    "os.urandom": "import os\n\nos.urandom(8)\n",
+    "os.urandom as a name": "from os import urandom\n",
+    "importlib": "import importlib\n",
+    "a name of importlib": "from importlib import import_module\n",
+    "importlib inside a function": "def load():\n    import importlib.util\n\n    return importlib\n",
+}
+OWNERS = {"src/privcube/__init__.py": BANNED["importlib"], "src/privcube/extras.py": BANNED["importlib"]}
+
+
+# Import contracts
+
+
+def test_the_tree_keeps_its_contracts(project: Path, run_tool: Tool) -> None:
+    result = run_tool("lint-imports", "--no-cache", folder=project)
+    assert result.returncode == 0, result.stdout
+
+
+def test_a_copy_of_the_tree_keeps_them_too(tmp_path: Path, run_tool: Tool) -> None:
+    """The test below would mean nothing if a copy failed anyway."""
+    _copy_tree(tmp_path)
+    result = run_tool("lint-imports", "--no-cache", folder=tmp_path)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("section", CONTRACT_SECTIONS)
+def test_each_contract_refuses_each_import_it_forbids(section: str, tmp_path: Path, run_tool: Tool) -> None:
+    sources, forbidden = (CONTRACTS[section][key].split() for key in ("source_modules", "forbidden_modules"))
+    _copy_tree(tmp_path)
+    for source in sources:
+        _add_imports(tmp_path / "src", source, forbidden)
+    result = run_tool("lint-imports", "--no-cache", folder=tmp_path)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert f"{CONTRACTS[section]['name']} BROKEN" in result.stdout
+    for source in sources:
+        for target in forbidden:
+            assert f"{source} is not allowed to import {target}:" in result.stdout
+
+
+def test_every_module_is_bound_by_the_contract_of_its_zone(project: Path) -> None:
+    """A new package that says PUBLIC, SENSITIVE or RELEASED must be a source of the contract of that zone."""
+    for zone in ("public", "released", "sensitive"):
+        bound = set(CONTRACTS[f"importlinter:contract:{zone}"]["source_modules"].split())
+        found = set()
+        for file in (project / "src" / "privcube").rglob("*.py"):
+            docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+            if f"Zone: {zone.upper()}" in docstring:
+                found.add("privcube." + file.relative_to(project / "src" / "privcube").parts[0].removesuffix(".py"))
+        assert found
+        assert found <= bound, f"add {', '.join(sorted(found - bound))} to the {zone} contract in .importlinter"
+
+
+def _copy_tree(folder: Path) -> None:
+    shutil.copytree(PROJECT / "src", folder / "src", ignore=shutil.ignore_patterns(".*", "__pycache__", "*.egg-info"))
+    shutil.copy(PROJECT / ".importlinter", folder)
+
+
+def _add_imports(source_root: Path, module: str, targets: list[str]) -> None:
+    place = source_root.joinpath(*module.split("."))
+    file = place / "violation.py" if place.is_dir() else place.with_suffix(".py")
+    assert place.is_dir() or file.exists(), f"{module} of .importlinter does not exist"
+    with file.open("a", encoding="utf-8") as stream:
+        stream.writelines(f"\nimport {target}\n" for target in targets)
+
+
+# Bans on randomness and dynamic imports
+
+
+@pytest.mark.parametrize("code", BANNED.values(), ids=BANNED)
+@pytest.mark.parametrize("place", ["planning/choice.py", "sensitive/gate.py", "cli/main.py", "released/form.py"])
+def test_randomness_and_dynamic_imports_are_refused(place: str, code: str, tmp_path: Path, run_tool: Tool) -> None:
+    assert "TID251" in _ruff(tmp_path, run_tool, f"src/privcube/{place}", code)
+
+
+@pytest.mark.parametrize(("place", "code"), OWNERS.items(), ids=OWNERS)
+def test_owners_may_import_dynamically(place: str, code: str, tmp_path: Path, run_tool: Tool) -> None:
+    assert "TID251" not in _ruff(tmp_path, run_tool, place, code)
+
+
+def test_every_exempt_file_exists(project: Path) -> None:
+    """An exemption waits for no file: whoever writes the file adds it."""
+    with (project / "pyproject.toml").open("rb") as stream:
+        exempt = tomllib.load(stream)["tool"]["ruff"]["lint"]["per-file-ignores"]
+    for pattern in exempt:
+        assert any(project.glob(pattern)), f"nothing matches the per-file-ignore {pattern!r} in pyproject.toml"
+    ours = {pattern for pattern, rules in exempt.items() if pattern.startswith("src/") and "TID251" in rules}
+    assert not any("*" in pattern for pattern in ours), "owners are named one by one"
+
+
+def test_nobody_calls_the_built_in_import(project: Path) -> None:
+    """Ruff does not see a bare __import__, nor import machinery reached through sys."""
+    for file in (project / "src" / "privcube").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            name = getattr(node, "id", getattr(node, "attr", ""))
+            assert name not in {"__import__", "__loader__", "__builtins__"}, f"{file.name}: {name}"
+
+
+def _ruff(folder: Path, run_tool: Tool, place: str, code: str) -> set[str]:
+    """The codes that ruff reports for one file under the project's own configuration."""
+    shutil.copy(PROJECT / "pyproject.toml", folder)
+    file = folder / place
+    file.parent.mkdir(parents=True)
+    file.write_text(code, encoding="utf-8")
+    result = run_tool("ruff", "check", "--no-cache", "--output-format", "json", place, folder=folder)
+    assert result.returncode in (0, 1), result.stderr
+    return {problem["code"] for problem in json.loads(result.stdout)}

@@ -1,0 +1,93 @@
+"""What is loaded when: start-up stays quick, and planning never loads code that sees data."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import privcube
+
+Tool = Callable[..., subprocess.CompletedProcess[str]]
+
+COMMAND = """
+import json, sys
+from privcube.cli.main import main
+sys.argv = ["privcube", *{arguments!r}]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print()
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def _loaded(run_tool: Tool, project: Path, code: str) -> set[str]:
+    result = run_tool("python", "-c", code, folder=project)
+    assert result.returncode == 0, result.stderr
+    return set(json.loads(result.stdout.splitlines()[-1]))
+
+
+def _packages(modules: set[str]) -> set[str]:
+    return {module.partition(".")[0] for module in modules}
+
+
+def _sensitive(modules: set[str]) -> set[str]:
+    return {module for module in modules if module.startswith(("privcube.sensitive", "privcube.pipeline"))}
+
+
+def test_importing_privcube_loads_nothing_else(project: Path, run_tool: Tool) -> None:
+    modules = _loaded(run_tool, project, "import privcube, json, sys; print(json.dumps(sorted(sys.modules)))")
+    assert not _packages(modules) & {"numpy", "scipy", "click", "rich", "tomli_w"}
+    assert {module for module in modules if module.startswith("privcube")} == {"privcube"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["plan", "--help"], ["init", "--help"], ["--version"]])
+def test_help_loads_no_numerical_library_and_no_noun(project: Path, run_tool: Tool, arguments: list[str]) -> None:
+    modules = _loaded(run_tool, project, COMMAND.format(arguments=arguments))
+    assert not _packages(modules) & {"numpy", "scipy", "rich", "tomli_w"}
+    assert not {module for module in modules if module.startswith("privcube.model")}
+    assert not _sensitive(modules)
+
+
+@pytest.mark.parametrize("command", ["plan", "demo"])
+def test_planning_loads_no_sensitive_module(project: Path, run_tool: Tool, tmp_path: Path, command: str) -> None:
+    from privcube.cli.example import EXAMPLE
+
+    spec = tmp_path / "spec.toml"
+    spec.write_text(EXAMPLE, encoding="utf-8")
+    arguments = ["plan", str(spec)] if command == "plan" else ["demo"]
+    modules = _loaded(run_tool, project, COMMAND.format(arguments=arguments))
+    assert "privcube.planning.planner" in modules
+    assert not _sensitive(modules)
+
+
+def test_a_strategy_by_name_loads_no_optional_library(project: Path, run_tool: Tool) -> None:
+    code = """
+import json, sys
+import privcube as pc
+schema = pc.Schema.from_sizes({"a": 2, "b": 3})
+pc.plan(pc.Workload.all_kway(schema, 1), pc.PureDP(1), "marginals")
+print(json.dumps(sorted(sys.modules)))
+"""
+    assert not _packages(_loaded(run_tool, project, code)) & {"scipy", "clarabel", "click", "rich"}
+
+
+@pytest.mark.parametrize("name", privcube.__all__)
+def test_every_public_name_resolves(name: str) -> None:
+    assert getattr(privcube, name) is not None
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert dir(privcube) == sorted(privcube.__all__)
+    assert len(set(privcube.__all__)) == len(privcube.__all__)
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(AttributeError, match="'Wrokload'") as caught:
+        privcube.Wrokload  # noqa: B018
+    assert all(name in str(caught.value) for name in privcube.__all__)

@@ -1,0 +1,237 @@
+"""The commands from end to end, on good input."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from privcube import Spec, __version__
+from privcube.strategies import STRATEGIES
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+Write = Callable[..., Path]
+
+
+def _said(result: subprocess.CompletedProcess[str]) -> str:
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    return result.stdout
+
+
+def _listed(text: str) -> list[str]:
+    """The lines of the list of tables, without its header."""
+    lines = text.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("table "))
+    rest = lines[start + 1 :]
+    return rest[: rest.index("")] if "" in rest else rest
+
+
+# help, version, demo
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["plan", "--help"], ["init", "-h"], ["demo", "--help"]])
+def test_every_command_has_help_with_an_example(privcube: Command, arguments: list[str]) -> None:
+    text = _said(privcube(*arguments))
+    assert text.startswith("Usage: privcube")
+    assert "Example:\n" in text
+
+
+def test_version(privcube: Command) -> None:
+    assert _said(privcube("--version")) == f"privcube, version {__version__}\n"
+
+
+def test_without_a_command_it_shows_its_help(privcube: Command) -> None:
+    result = privcube()
+    assert result.returncode == 2
+    assert "Commands:" in result.stdout + result.stderr
+
+
+def test_demo_shows_a_plan_and_leaves_nothing_behind(privcube: Command, tmp_path: Path) -> None:
+    text = _said(privcube("demo"))
+    assert "epsilon = 1 (pure), adding or removing one person with at most 2 rows" in text
+    assert "times this variance" in text
+    assert list(tmp_path.iterdir()) == []
+
+
+# init, then plan
+
+
+def test_init_writes_a_spec_that_plan_understands(privcube: Command, tmp_path: Path) -> None:
+    assert _said(privcube("init")) == "wrote spec.toml; next: edit it, then `privcube plan spec.toml`\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["spec.toml"]
+    text = _said(privcube("plan", "spec.toml"))
+    assert "Workload    17 tables, 499 cells" in text
+    assert len(_listed(text)) == 17
+    assert "draft" not in text
+    assert [file.name for file in tmp_path.iterdir()] == ["spec.toml"]
+
+
+def test_init_takes_a_path(privcube: Command, tmp_path: Path) -> None:
+    assert "`privcube plan 'my spec.toml'`" in _said(privcube("init", "my spec.toml"))
+    assert (tmp_path / "my spec.toml").exists()
+
+
+def test_plan_needs_no_data(privcube: Command, write_spec: Write) -> None:
+    write_spec(data='source = "no/such/file.csv"')
+    assert "2 attributes, 20 combinations of values" in _said(privcube("plan", "spec.toml"))
+
+
+def test_plan_shows_the_predicted_error_of_each_table(privcube: Command, write_spec: Write) -> None:
+    """S = I, epsilon 1: a cell of a table that adds up n base counts has variance 2n."""
+    write_spec()
+    lines = [line.split() for line in _listed(_said(privcube("plan", "spec.toml", "--strategy", "base_counts")))]
+    assert lines == [["sex", "2", "4.47"], ["age", "10", "2.00"], ["sex", "x", "age", "20", "1.41"]]
+
+
+def test_plan_as_json_carries_a_digest_of_its_content(privcube: Command, write_spec: Write) -> None:
+    write_spec()
+    document = json.loads(_said(privcube("plan", "spec.toml", "--json")))
+    digest = document.pop("digest")
+    content = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    assert digest == hashlib.sha256(content.encode()).hexdigest()
+    assert document["workload"]["tables"] == [["sex"], ["age"], ["sex", "age"]]
+    assert document["guarantee"]["epsilon"] == "1"
+
+
+def test_the_same_spec_gives_the_same_bytes(privcube: Command, write_spec: Write) -> None:
+    write_spec()
+    first, second = (_said(privcube("plan", "spec.toml", "--json", PYTHONHASHSEED=seed)) for seed in ("1", "2"))
+    assert first == second
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+def test_every_strategy_can_be_chosen(privcube: Command, write_spec: Write, strategy: str) -> None:
+    write_spec()
+    document = json.loads(_said(privcube("plan", "spec.toml", "--strategy", strategy, "--json")))
+    assert document["options"]["strategy"] == strategy
+
+
+def test_the_options_win_over_the_spec(privcube: Command, write_spec: Write) -> None:
+    write_spec(plan='strategy = "base_counts"\nbudgets = "optimal"\nrecovery = "optimal"\neffort = "fast"')
+    options = ["--strategy", "marginals", "--budgets", "uniform", "--recovery", "direct"]
+    document = json.loads(_said(privcube("plan", "spec.toml", "--json", *options)))
+    expected = {"strategy": "marginals", "budgets": "uniform", "recovery": "direct", "effort": "fast"}
+    assert document["options"] == expected
+    document = json.loads(_said(privcube("plan", "spec.toml", "--json")))
+    assert document["options"]["strategy"] == "base_counts"
+
+
+def test_tables_says_how_many_to_list(privcube: Command, write_spec: Write) -> None:
+    attributes = "\n".join(f'[[attributes]]\nname = "a{i}"\nsize = 2' for i in range(7))
+    write_spec(attributes=attributes, workload="all_kway = [2]")
+    few = _said(privcube("plan", "spec.toml", "--tables", "2"))
+    assert _listed(few)[2:] == ["... and 19 more tables (--tables 0 lists all)"]
+    assert len(_listed(_said(privcube("plan", "spec.toml", "--tables", "0")))) == 21
+    assert "... and 1 more table (" in _said(privcube("plan", "spec.toml"))
+
+
+def test_plan_reads_every_kind_of_guarantee(privcube: Command, write_spec: Write) -> None:
+    for privacy, shown in (
+        ('epsilon = "0.1"\nneighbors = "replace_one"', "epsilon = 0.1 (pure), replacing one row"),
+        ('epsilon = "1"\ndelta = "1e-6"', "epsilon = 1, delta = 0.000001, adding or removing one row"),
+        ('rho = "1/3"', "rho = 0.333334 (zCDP), adding or removing one row"),
+    ):
+        write_spec(privacy=privacy)
+        assert f"Guarantee   {shown}\n" in _said(privcube("plan", "spec.toml"))
+
+
+def test_names_are_shown_as_they_are(privcube: Command, write_spec: Write) -> None:
+    """No markup, no wrapping, nothing that a terminal would act on."""
+    name = "[/red] :smile: " + "long " * 40 + "name"
+    write_spec(attributes=f'[[attributes]]\nname = "{name}"\nsize = 2', workload="all_kway = [1]")
+    assert f"\n{name}  " in _said(privcube("plan", "spec.toml", COLUMNS="40"))
+    write_spec(attributes='[[attributes]]\nname = "a\\u009b31mb\\u2028c"\nsize = 2', workload="all_kway = [1]")
+    result = privcube("plan", "spec.toml")  # shown as an escape, or refused by the schema
+    assert "\x9b" not in result.stdout + result.stderr
+    assert "\u2028" not in result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_terminal_that_lacks_a_letter_gets_an_escape(privcube: Command, write_spec: Write) -> None:
+    write_spec(attributes='[[attributes]]\nname = "性別"\nsize = 2', workload="all_kway = [1]")
+    assert "\\u6027\\u5225" in _said(privcube("plan", "spec.toml", PYTHONIOENCODING="latin-1"))
+
+
+def test_a_reader_that_leaves_early_sees_no_traceback(privcube: Command, tmp_path: Path) -> None:
+    privcube("init")
+    reading, writing = os.pipe()
+    os.close(reading)
+    program = str(privcube.__globals__["PROGRAM"])
+    with os.fdopen(writing, "wb") as pipe:
+        result = subprocess.run(
+            [program, "plan", "spec.toml", "--json"], cwd=tmp_path, stdout=pipe, stderr=subprocess.PIPE, check=False
+        )
+    assert b"Traceback" not in result.stderr
+
+
+# init --domain
+
+
+def test_init_takes_private_pgm_domains(privcube: Command, tmp_path: Path) -> None:
+    (tmp_path / "adult-domain.json").write_text('{"age": 85, "sex": 2}', encoding="utf-8")
+    _said(privcube("init", "--domain", "adult-domain.json"))
+    spec = Spec.read(tmp_path / "spec.toml")
+    assert {attribute.name: attribute.cells for attribute in spec.schema} == {"age": 85, "sex": 2}
+    assert spec.data.source == "adult.csv"
+    assert "2 attributes, 170 combinations of values" in _said(privcube("plan", "spec.toml"))
+
+
+# init --from
+
+
+def _csv(folder: Path, *columns: list[object]) -> None:
+    lines = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
+    (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _drafted(privcube: Command, folder: Path) -> dict[str, dict[str, object]]:
+    _said(privcube("init", "--from", "people.csv"))
+    with (folder / "spec.toml").open("rb") as stream:
+        return {attribute["name"]: attribute for attribute in tomllib.load(stream)["attributes"]}
+
+
+def test_a_draft_lists_sorted_values_and_is_marked(privcube: Command, tmp_path: Path) -> None:
+    _csv(tmp_path, ["ward", "b", "c", "a"], ["rooms", 10, 9, -1], ["code", "007", "7", "10"], ["ok", "x", "", "y"])
+    drafted = _drafted(privcube, tmp_path)
+    assert [attribute["values"] for attribute in drafted.values()] == [
+        ["a", "b", "c"],
+        [-1, 9, 10],
+        ["007", "10", "7"],
+        ["x", "y"],
+    ]
+    assert [attribute["missing"] for attribute in drafted.values()] == ["refuse", "refuse", "refuse", "category"]
+    assert all(attribute["draft"] is True for attribute in drafted.values())
+
+
+def test_a_plan_of_a_draft_says_so(privcube: Command, tmp_path: Path) -> None:
+    _csv(tmp_path, ["ward", "b", "a"], ["rooms", 1, 2])
+    said = _said(privcube("init", "--from", "people.csv"))
+    assert "remove `draft = true`" in said
+    assert "Drafted from data, not yet confirmed: ward, rooms." in _said(privcube("plan", "spec.toml"))
+    spec = tmp_path / "spec.toml"
+    spec.write_text(spec.read_text(encoding="utf-8").replace("draft = true", ""), encoding="utf-8")
+    assert "raft" not in _said(privcube("plan", "spec.toml"))
+
+
+def test_many_numbers_become_bins(privcube: Command, tmp_path: Path) -> None:
+    _csv(tmp_path, ["income", *range(0, 30300, 300)], ["share", *(i / 100 for i in range(101))])
+    drafted = _drafted(privcube, tmp_path)
+    assert drafted["income"]["bins"] == list(range(0, 35000, 5000))
+    assert drafted["share"]["bins"][0] == 0
+    assert "values" not in drafted["income"]
+    _said(privcube("plan", "spec.toml"))
+
+
+def test_a_draft_reads_what_spreadsheets_write(privcube: Command, tmp_path: Path) -> None:
+    """A byte order mark, quotes, CRLF and an empty last line."""
+    (tmp_path / "people.csv").write_bytes(b'\xef\xbb\xbfward,n\r\n"a, b",1\r\n"c ""d""",2\r\n\r\n')
+    drafted = _drafted(privcube, tmp_path)
+    assert drafted["ward"]["values"] == ["a, b", 'c "d"']
+    assert drafted["n"]["values"] == [1, 2]
