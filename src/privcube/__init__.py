@@ -12,6 +12,7 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from privcube import errors as errors
+    from privcube import linear as linear
     from privcube.model.attribute import Attribute as Attribute
     from privcube.model.guarantee import ZCDP as ZCDP
     from privcube.model.guarantee import ApproxDP as ApproxDP
@@ -38,12 +39,14 @@ _HOME = {
     "plan": "planning.planner",
 }
 
-__all__ = ["__version__", "errors", *_HOME]
+_MODULES = ("errors", "linear")
+
+__all__ = ["__version__", *_MODULES, *_HOME]
 
 
 def __getattr__(name: str) -> object:
-    if name == "errors":
-        return importlib.import_module("privcube.errors")
+    if name in _MODULES:
+        return importlib.import_module(f"privcube.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'privcube' has no attribute {name!r}; it has {', '.join(sorted(__all__))}")
     value = getattr(importlib.import_module(f"privcube.{_HOME[name]}"), name)

@@ -45,7 +45,7 @@ def test_there_are_strategies() -> None:
 def test_every_strategy_file_is_registered_under_its_name(name: str) -> None:
     assert name in STRATEGIES, f"register {name} in strategies/__init__.py"
     module = STRATEGIES[name]
-    assert module.NAME == name
+    assert name == module.NAME
     assert isinstance(module.SYMBOL, str)
     assert module.SYMBOL
     assert callable(module.propose)

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(sys.executable).with_name("privcube")
-
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Write = Callable[..., Path]
 
@@ -25,13 +23,19 @@ PARTS = {
 }
 
 
+@pytest.fixture(scope="session")
+def program() -> Path:
+    """The installed command."""
+    return Path(sys.executable).with_name("privcube")
+
+
 @pytest.fixture
-def privcube(tmp_path: Path) -> Command:
+def privcube(program: Path, tmp_path: Path) -> Command:
     """The command, in tmp_path."""
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [PROGRAM, *arguments],
+            [program, *arguments],
             cwd=tmp_path,
             env={**os.environ, "PYTHONIOENCODING": "utf-8", **environment},
             capture_output=True,

@@ -29,7 +29,10 @@ def test_survives_the_way_back_from_a_worker(kind: type[PrivcubeError]) -> None:
 def test_names_the_nearest() -> None:
     assert "did you mean 'age'?" in str(PrivcubeError("x", expected="y", given="agee", available=["sex", "age"]))
     assert "did you mean" not in str(PrivcubeError("x", expected="y", given="zzz", available=["sex", "age"]))
-    assert str(PrivcubeError("x", expected="y", given=None, available=[])) == "x: expected y, given None; available: nothing"
+    assert (
+        str(PrivcubeError("x", expected="y", given=None, available=[]))
+        == "x: expected y, given None; available: nothing"
+    )
 
 
 def test_long_things_are_cut() -> None:

@@ -116,7 +116,7 @@ class ResidualIndex:
     def incidence(self, family: Family) -> Incidence:
         """The factors of a family's members on the residuals of this index; others are left out."""
         rows, columns, factors = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
-        wide = [i for i, member in enumerate(family.members) if _combinations(family, member) > _MOST_COMBINATIONS]
+        wide = _wide(family)
         if wide:
             vectors = self.level_vectors()
             for i in wide:
@@ -160,8 +160,14 @@ class ResidualIndex:
                 yield members, levels, keys, factor
 
 
-def _combinations(family: Family, member: tuple[int, ...]) -> int:
-    return math.prod([sum(1 for factor in family.parts[part].factors if factor) for part in member])
+def _wide(family: Family) -> list[int]:
+    """The members with so many level choices that it is better to go through the residuals."""
+    choices = [sum(1 for factor in part.factors if factor) for part in family.parts]
+    longest = max(map(len, family.members), default=0)
+    if max(choices, default=1) ** longest <= _MOST_COMBINATIONS:
+        return []
+    counts = enumerate(math.prod([choices[part] for part in member]) for member in family.members)
+    return [i for i, count in counts if count > _MOST_COMBINATIONS]
 
 
 def _factors_on(vectors: Integers, parts: Sequence[Part]) -> Floats:

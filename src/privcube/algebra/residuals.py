@@ -26,25 +26,46 @@ def level_slice(fan_outs: Sequence[int], level: int) -> slice:
     return slice(prod(fan_outs[: level - 1]) if level else 0, prod(fan_outs[:level]))
 
 
-def to_residuals(table: Floats, axis: int, fan_outs: Sequence[int]) -> Floats:
-    """Counts along an axis to residual coordinates.
+def real_shares(fan_outs: Sequence[int], positions: Sequence[int]) -> list[Floats]:
+    """Even shares among the cells that exist: padded ones, and all below them, get nothing.
+
+    >>> [share.tolist() for share in real_shares((2, 2), [0, 1, 2])]
+    [[[0.5, 0.5]], [[0.5, 0.5], [1.0, 0.0]]]
+    """
+    leaves = prod(fan_outs)
+    shares = []
+    for level in range(1, len(fan_outs) + 1):
+        exists = np.zeros(prod(fan_outs[:level]))
+        exists[np.asarray(positions, dtype=np.int64) // (leaves // len(exists))] = 1.0
+        blocks = exists.reshape(-1, fan_outs[level - 1])
+        shares.append(blocks / np.maximum(blocks.sum(axis=1, keepdims=True), 1.0))
+    return shares
+
+
+def to_residuals(table: Floats, axis: int, fan_outs: Sequence[int], shares: Sequence[Floats] | None = None) -> Floats:
+    """Counts along an axis to residual coordinates; `shares` (even by default) say what is expected of each cell.
 
     >>> to_residuals(np.array([5.0, 1.0, 3.0]), 0, (3,)).tolist()
     [9.0, 2.0, -2.0]
     """
     moved = np.moveaxis(table, axis, -1)
+    lead = moved.shape[:-1]
     out = np.empty(moved.shape)
     sums = moved
     for level in range(len(fan_outs), 0, -1):
-        blocks = sums.reshape(*moved.shape[:-1], -1, fan_outs[level - 1])
+        parents, fan_out = prod(fan_outs[: level - 1]), fan_outs[level - 1]
+        blocks = sums.reshape(*lead, parents, fan_out)
         sums = blocks.sum(axis=-1)
-        differences = blocks[..., :-1] - (sums / fan_outs[level - 1])[..., None]
-        out[..., level_slice(fan_outs, level)] = differences.reshape(*moved.shape[:-1], -1)
+        expected = sums[..., None] * shares[level - 1][:, :-1] if shares else (sums / fan_out)[..., None]
+        differences = blocks[..., :-1] - expected
+        out[..., level_slice(fan_outs, level)] = differences.reshape(*lead, parents * (fan_out - 1))
     out[..., :1] = sums
     return np.moveaxis(out, -1, axis)
 
 
-def from_residuals(coordinates: Floats, axis: int, fan_outs: Sequence[int]) -> Floats:
+def from_residuals(
+    coordinates: Floats, axis: int, fan_outs: Sequence[int], shares: Sequence[Floats] | None = None
+) -> Floats:
     """Residual coordinates along an axis back to counts.
 
     >>> from_residuals(np.array([9.0, 2.0, -2.0]), 0, (3,)).tolist()
@@ -54,13 +75,13 @@ def from_residuals(coordinates: Floats, axis: int, fan_outs: Sequence[int]) -> F
     lead = moved.shape[:-1]
     counts = moved[..., :1]
     for level in range(1, len(fan_outs) + 1):
-        fan_out = fan_outs[level - 1]
-        differences = moved[..., level_slice(fan_outs, level)].reshape(*lead, -1, fan_out - 1)
-        cells = np.empty((*lead, differences.shape[-2], fan_out))
+        parents, fan_out = prod(fan_outs[: level - 1]), fan_outs[level - 1]
+        differences = moved[..., level_slice(fan_outs, level)].reshape(*lead, parents, fan_out - 1)
+        cells = np.empty((*lead, parents, fan_out))
         cells[..., :-1] = differences
         cells[..., -1] = -differences.sum(axis=-1)
-        cells += (counts / fan_out)[..., None]
-        counts = cells.reshape(*lead, -1)
+        cells += counts[..., None] * shares[level - 1] if shares else (counts / fan_out)[..., None]
+        counts = cells.reshape(*lead, parents * fan_out)
     return np.moveaxis(counts, -1, axis)
 
 
@@ -86,12 +107,13 @@ def residual_energies(weights: Floats, chains: Sequence[Sequence[int]]) -> Float
 
 def _orthonormal(table: Floats, axis: int, fan_outs: Sequence[int]) -> Floats:
     moved = np.moveaxis(table, axis, -1)
+    lead = moved.shape[:-1]
     out = np.empty(moved.shape)
     means = moved
     for level in range(len(fan_outs), 0, -1):
-        fan_out = fan_outs[level - 1]
-        coefficients = means.reshape(*moved.shape[:-1], -1, fan_out) @ _helmert(fan_out).T
-        out[..., level_slice(fan_outs, level)] = coefficients[..., 1:].reshape(*moved.shape[:-1], -1)
+        parents, fan_out = prod(fan_outs[: level - 1]), fan_outs[level - 1]
+        coefficients = means.reshape(*lead, parents, fan_out) @ _helmert(fan_out).T
+        out[..., level_slice(fan_outs, level)] = coefficients[..., 1:].reshape(*lead, parents * (fan_out - 1))
         means = coefficients[..., 0]
     out[..., :1] = means
     return np.moveaxis(out, -1, axis)

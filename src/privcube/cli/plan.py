@@ -22,7 +22,12 @@ _LONG_NUMBER: Final = 10**15
 @click.option("--budgets", metavar="NAME", help="optimal, uniform or iterated, instead of the spec's.")
 @click.option("--recovery", metavar="NAME", help="optimal or direct, instead of the spec's.")
 @click.option(
-    "--tables", type=click.IntRange(min=0), default=20, show_default=True, help="How many tables to list; 0 for all."
+    "--tables",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="How many tables to list; 0 for all.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def plan(

@@ -63,7 +63,7 @@ class Frame:
 
     def _digits_of(self, attribute: Attribute) -> tuple[int, ...]:
         if self.kind == "tree" and attribute.name in self.leveled:
-            return (self.branching,) * _digits_needed(attribute.cells, self.branching)
+            return (self.branching,) * _digits_needed(attribute.cells, self.branching) or (1,)
         if self.kind == "binary":
             return (2,) * sum(_digits_needed(fan_out, 2) for fan_out in self.chain(attribute).fan_outs)
         return self.chain(attribute).fan_outs
@@ -90,15 +90,30 @@ class Frame:
             axis += len(digits)
         return tuple(first)
 
+    @property
+    def has_padding(self) -> bool:
+        """Whether some axes have more cells than their attribute."""
+        return any(prod(digits) != attribute.cells for digits, attribute in zip(self._digits, self.schema, strict=True))
+
     def footprint(self, attribute: Attribute, level: str | None = None) -> tuple[tuple[int, int], ...]:
         """The axes of an attribute with the level that each needs to tell the cells of a level apart."""
+        known = self._footprints
+        if (attribute.name, level) not in known:
+            known[attribute.name, level] = self._footprint(attribute, level)
+        return known[attribute.name, level]
+
+    @cached_property
+    def _footprints(self) -> dict[tuple[str, str | None], tuple[tuple[int, int], ...]]:
+        return {}
+
+    def _footprint(self, attribute: Attribute, level: str | None) -> tuple[tuple[int, int], ...]:
         first = self._first_axis[self.schema.position(attribute.name)]
         if self.kind == "tree":
             if level is not None:
                 raise PlanError(
                     f"{attribute.name!r} by {level!r}", expected="no declared levels in a hierarchy or wavelet strategy"
                 )
-            return ((first, len(self.fan_outs[first])),) if self.fan_outs[first] else ()
+            return ((first, len(self.fan_outs[first])),)
         chain, kept = self._kept(attribute, level)
         if self.kind == "natural":
             return ((first, kept),)

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from privcube.errors import PlanError
 from privcube.model.amounts import decimal_text
 from privcube.model.frame import Frame
-from privcube.model.groups import QueryGroup, group_rows, has_contrast
+from privcube.model.groups import Group, SketchGroup, group_rows, has_signs
 from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import PlanOptions
 from privcube.model.workload import Entry, Table, Workload, canonical, table_cells, table_name
@@ -41,7 +41,7 @@ class Plan:
     guarantee: Guarantee
     options: PlanOptions
     frame: Frame
-    groups: tuple[QueryGroup, ...]
+    groups: tuple[Group, ...]
     shares: tuple[int, ...]
     denominator: int
     table_variances: tuple[float, ...] = field(repr=False)  # mean variance of a cell, per table
@@ -141,7 +141,10 @@ class Plan:
                 "branching": self.frame.branching,
                 "leveled": sorted(self.frame.leveled),
             },
-            "groups": [[list(part) for part in group] for group in self.groups],
+            "groups": [
+                group._asdict() if isinstance(group, SketchGroup) else [list(part) for part in group]
+                for group in self.groups
+            ],
             "shares": list(self.shares),
             "denominator": self.denominator,
             "sources": None if self.sources is None else [list(used) for used in self.sources],
@@ -159,16 +162,16 @@ class Plan:
         return json.dumps({**self.to_document(), "digest": self.digest}, indent=1)
 
 
-def squared_l2(guarantee: Guarantee, group: QueryGroup) -> int:
+def squared_l2(guarantee: Guarantee, group: Group) -> int:
     """How far a neighboring change moves the answers of a group, in L2 squared (see the module docstring)."""
     rows = guarantee.max_rows_per_person
     if guarantee.neighbors == "add_remove":
         return rows**2
-    return (4 if has_contrast(group) else 2) * rows**2
+    return (4 if has_signs(group) else 2) * rows**2
 
 
 def noise_variances(
-    guarantee: Guarantee, groups: Sequence[QueryGroup], shares: ArrayLike, denominator: int
+    guarantee: Guarantee, groups: Sequence[Group], shares: ArrayLike, denominator: int
 ) -> NDArray[np.float64]:
     """The noise variances of groups with these shares of the budget, as floats; `Plan.noise_variance` is exact."""
     part = np.asarray(shares, dtype=np.float64) / denominator

@@ -9,14 +9,18 @@ import numpy as np
 
 from privcube.algebra.lattice import Floats, Incidence, Integers
 from privcube.errors import PlanError
+from privcube.model.groups import Group, is_structured, product_groups
 from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import Budgets, Effort, PlanOptions, Recovery, Strategy
 from privcube.model.plan import Plan, noise_variances, squared_l2
 from privcube.model.workload import Workload
 from privcube.planning.budgets import DENOMINATOR, gaussian_budgets, laplace_budgets, whole_shares
+from privcube.planning.explicit import ExplicitStructure
 from privcube.planning.structure import Structure
 from privcube.strategies import STRATEGIES
 from privcube.strategies.proposal import Proposal, recovery_coefficients
+
+_Structure = Structure | ExplicitStructure
 
 _MOST_ROUNDS: Final = 500
 _LEAST_GAIN: Final = 1e-9
@@ -68,13 +72,13 @@ def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -
     if options.strategy not in STRATEGIES:
         raise PlanError("strategy", expected="one that is built in", given=options.strategy, available=STRATEGIES)
     proposal = STRATEGIES[options.strategy].propose(workload)
-    structure = Structure.of(workload, proposal.frame, proposal.groups)
+    structure = _structure(workload, proposal, proposal.groups)
     direct = _direct(workload, proposal)
     coefficients = _first_coefficients(structure, direct)
     used = np.flatnonzero(coefficients > 0)
     if len(used) < len(proposal.groups):
         groups = tuple(proposal.groups[i] for i in used)
-        structure = Structure.of(workload, proposal.frame, groups)
+        structure = _structure(workload, proposal, groups)
     moved = np.array([float(squared_l2(guarantee, group)) for group in structure.groups])
     shares = _shares(guarantee, options, coefficients[used], moved)
     variances = noise_variances(guarantee, structure.groups, shares, DENOMINATOR)
@@ -99,6 +103,12 @@ def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -
     )
 
 
+def _structure(workload: Workload, proposal: Proposal, groups: tuple[Group, ...]) -> _Structure:
+    if is_structured(groups):
+        return Structure.of(workload, proposal.frame, product_groups(groups))
+    return ExplicitStructure.of(workload, proposal.frame, groups)
+
+
 def _kept_sources(proposal: Proposal, used: Integers) -> tuple[tuple[int, ...], ...] | None:
     """The sources of every table, numbered as in the plan; groups that no table uses are gone."""
     if proposal.sources is None:
@@ -113,7 +123,7 @@ def _direct(workload: Workload, proposal: Proposal) -> Incidence | None:
     return recovery_coefficients(workload, proposal.frame, proposal.groups, proposal.sources)
 
 
-def _first_coefficients(structure: Structure, direct: Incidence | None) -> Floats:
+def _first_coefficients(structure: _Structure, direct: Incidence | None) -> Floats:
     """The paper's s_r (without its factor 2) for the recovery of step 2."""
     if direct is None:
         return structure.group_coefficients(np.ones(len(structure.groups)))
@@ -130,7 +140,7 @@ def _shares(guarantee: Guarantee, options: PlanOptions, coefficients: Floats, mo
     return whole_shares(moved * gaussian_budgets(coefficients, np.sqrt(moved)) ** 2)
 
 
-def _iterated(structure: Structure, guarantee: Guarantee, shares: Integers, moved: Floats) -> tuple[Integers, Floats]:
+def _iterated(structure: _Structure, guarantee: Guarantee, shares: Integers, moved: Floats) -> tuple[Integers, Floats]:
     """Alternate step 2 (budgets for the recovery at hand) and step 3 (recovery for the budgets at hand).
 
     Each step minimises the same objective in one of its two arguments, so the error never rises (THEORY section 2).
@@ -150,5 +160,5 @@ def _iterated(structure: Structure, guarantee: Guarantee, shares: Integers, move
     return shares, variances
 
 
-def _weighted_error(structure: Structure, variances: Floats) -> float:
+def _weighted_error(structure: _Structure, variances: Floats) -> float:
     return float(np.sum(structure.weights * structure.cells * structure.table_variances(variances)))

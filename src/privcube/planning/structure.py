@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -134,7 +135,11 @@ def group_family(frame: Frame, groups: Sequence[QueryGroup]) -> Family:
         members.append(tuple([numbers[part] for part in group]))
     parts, kinds = [], []
     for axis, level, contrast in numbers:
-        size = frame.sizes[axis][level]
-        parts.append(Part(axis, (0.0,) * level + (2 / size,) if contrast else (1 / size,) * (level + 1)))
+        sizes = (0, *frame.sizes[axis][: level + 1])
+        if contrast:
+            factors = [0.0] * level + [2 / sizes[-1]]
+        else:  # a level with as many cells as the one above it has nothing of its own
+            factors = [1 / sizes[-1] if here > above else 0.0 for above, here in pairwise(sizes)]
+        parts.append(Part(axis, tuple(factors)))
         kinds.append((frame.fan_outs[axis][:level], contrast))
     return Family(parts, members, kinds)

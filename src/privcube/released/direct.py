@@ -32,7 +32,7 @@ def add_up(
 
 def _added_up(frame: Frame, table: Table, groups: Sequence[QueryGroup], answers: Sequence[Floats]) -> Floats:
     axes = [entry if isinstance(entry, Axis) else Axis(entry) for entry in table]
-    spots = [(frame.footprint(frame.schema[axis.attribute], axis.level) or ((-1, 0),))[0] for axis in axes]
+    spots = [frame.footprint(frame.schema[axis.attribute], axis.level)[0] for axis in axes]
     levels = [sorted({_level(group, number) for group in groups}) for number, _ in spots]
     total: Floats | None = None
     for group, values in zip(groups, answers, strict=True):
@@ -47,13 +47,11 @@ def _added_up(frame: Frame, table: Table, groups: Sequence[QueryGroup], answers:
             here = _level(group, number)
             attribute = frame.schema[axis.attribute]
             if axis.queries == "cells":
-                if number >= 0:
-                    size = frame.sizes[number][level]
-                    counts = counts.reshape(*counts.shape[:at], size, -1, *counts.shape[at + 1 :]).sum(axis=at + 1)
+                size = frame.sizes[number][level]
+                counts = counts.reshape(*counts.shape[:at], size, -1, *counts.shape[at + 1 :]).sum(axis=at + 1)
                 counts = np.take(counts, np.asarray(frame.positions(attribute, axis.level)), axis=at)
             else:
-                sizes = frame.sizes[number] if number >= 0 else (1,)
-                counts = _from_nodes(counts, at, axis, attribute.ordered_cells, sizes, available, here)
+                counts = _from_nodes(counts, at, axis, attribute.ordered_cells, frame.sizes[number], available, here)
         total = counts if total is None else total + counts
     assert total is not None
     return total

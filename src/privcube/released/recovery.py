@@ -4,7 +4,9 @@ Optimal recovery is generalised least squares in closed form (THEORY section 2; 
 each group's answers are split into residual coordinates, the estimate of a residual is the mean of what the groups say
 about it, weighted by f_gb / v_g, and a table is put together from its residuals. All tables come from the same
 residuals, so they agree on every shared margin. Groups and tables of one shape are handled together, a slice of memory
-at a time. Direct recovery keeps the R of step 2 instead (see `privcube.released.direct`).
+at a time. Where a frame has padded cells their noise is dropped with them, and the tables agree only once
+`privcube.released.consistency` has brought them together. Direct recovery keeps the R of step 2 instead (see
+`privcube.released.direct`).
 """
 
 from __future__ import annotations
@@ -13,20 +15,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from privcube.algebra.lattice import Batch, Family, Floats, Integers, ResidualIndex
 from privcube.algebra.residuals import from_residuals, level_slice, to_residuals
 from privcube.errors import PlanError
+from privcube.linear.matrices import strategy_matrix, workload_matrix
+from privcube.linear.recovery import recovered
 from privcube.model.frame import Frame
-from privcube.model.groups import GroupPart, QueryGroup, cells_group, group_rows
+from privcube.model.groups import GroupPart, QueryGroup, cells_groups, group_rows, is_structured, product_groups
 from privcube.model.plan import Plan
-from privcube.model.workload import Table
+from privcube.model.workload import Table, axis_cells
 from privcube.planning.structure import group_family
 from privcube.released.direct import add_up
-from privcube.released.layout import published
+from privcube.planning.layout import Layout, cells_table, with_ranges
 
 _SLICE_CELLS: Final = 2**17
 _MOST_CHOICES: Final = 64
@@ -40,29 +44,54 @@ def recover(plan: Plan, answers: Floats) -> dict[Table, Floats]:
     values, starts = np.asarray(answers), np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
     if plan.sources is not None:
         per_group = [values[start:stop] for start, stop in pairwise(starts.tolist())]
-        return add_up(plan.frame, list(plan.workload), plan.groups, plan.sources, per_group)
-    return recover_from(plan.frame, list(plan.workload), plan.groups, plan.noise_variances(), values)
+        return add_up(plan.frame, list(plan.workload), product_groups(plan.groups), plan.sources, per_group)
+    if not is_structured(plan.groups):
+        return _recover_explicit(plan, values, rows)
+    wanted = [cells_table(table) for table in plan.workload]
+    groups = product_groups(plan.groups)
+    cells = recover_cells(plan.frame, list(dict.fromkeys(wanted)), groups, plan.noise_variances(), values)
+    schema = plan.workload.schema
+    return {table: with_ranges(schema, table, cells[of]) for table, of in zip(plan.workload, wanted, strict=True)}
 
 
-def recover_from(
-    frame: Frame, tables: Sequence[Table], groups: Sequence[QueryGroup], variances: Floats, values: Floats
+def _recover_explicit(plan: Plan, values: Floats, rows: Sequence[int]) -> dict[Table, Floats]:
+    """Least squares with explicit matrices, for groups without product structure."""
+    noise = np.repeat(plan.noise_variances(), rows)
+    queries, strategy = workload_matrix(plan.workload, plan.frame), strategy_matrix(plan.frame, plan.groups)
+    answers = recovered(queries, strategy, noise, values)
+    tables, start = {}, 0
+    for table in plan.workload:
+        shape = [axis_cells(plan.workload.schema, entry) for entry in table]
+        tables[table] = answers[start : start + prod(shape)].reshape(shape)
+        start += prod(shape)
+    return tables
+
+
+def recover_cells(
+    frame: Frame,
+    tables: Sequence[Table],
+    groups: Sequence[QueryGroup],
+    variances: Floats,
+    values: Floats,
+    shares: Sequence[Sequence[Floats]] | None = None,
 ) -> dict[Table, Floats]:
-    """Optimal recovery of tables from the answers to groups with the given noise variances."""
-    wanted = group_family(frame, [cells_group(frame, table) for table in tables])
-    residuals = _Residuals(frame, wanted)
+    """Optimal recovery of tables of cells from the answers to groups with the given noise variances."""
+    residuals = _Residuals(frame, tables, shares)
     starts = np.concatenate([[0], np.cumsum([group_rows(frame, group) for group in groups])]).astype(np.int64)
     narrow = [number for number, group in enumerate(groups) if _choices(group) <= _MOST_CHOICES]
-    residuals.add(group_family(frame, [groups[number] for number in narrow]), variances[narrow], values, starts[narrow])
+    residuals.add([groups[number] for number in narrow], variances[narrow], values, starts[narrow])
     for number in sorted(set(range(len(groups))) - set(narrow)):
         residuals.add_wide(groups[number], variances[number], values[starts[number] : starts[number + 1]])
-    return residuals.tables(tables)
+    return residuals.tables()
 
 
 class _Residuals:
     """Running weighted sums of what the groups say about each residual; `store[dim][slot]` holds its coordinates."""
 
-    def __init__(self, frame: Frame, wanted: Family) -> None:
-        self.frame, self.wanted = frame, wanted
+    def __init__(self, frame: Frame, tables: Sequence[Table], shares: Sequence[Sequence[Floats]] | None) -> None:
+        self.frame, self.wanted_tables, self.shares = frame, tables, shares
+        self.footprints = cells_groups(frame, tables)
+        self.wanted = wanted = self._family(self.footprints)
         self.index = ResidualIndex([len(chain) for chain in frame.fan_outs], wanted)
         self.dim = np.zeros(len(self.index), dtype=np.int64)
         for batch in self.index.batches(wanted):
@@ -75,13 +104,14 @@ class _Residuals:
             self.store[dim] = np.zeros((len(same), dim))
         self.precision = np.zeros(len(self.index))
 
-    def add(self, groups: Family, variances: Floats, values: Floats, starts: Integers) -> None:
+    def add(self, groups: Sequence[QueryGroup], variances: Floats, values: Floats, starts: Integers) -> None:
         """Take in the answers of groups, each found at its start in `values`."""
-        for which, batches in self._slices(groups):
-            shape = _shape(groups, which[0])
-            sizes = [prod(chain) // (2 if contrast else 1) for chain, contrast in shape]
+        family = self._family(groups)
+        for which, batches in self._slices(family):
+            shape = _shape(family, which[0])
+            sizes = [prod(kind.chain) // (2 if kind.contrast else 1) for kind in shape]
             block = _gathered(values, starts[which], prod(sizes)).reshape(len(which), *sizes)
-            coordinates = _split(block, shape)
+            coordinates = self._split(block, shape)
             for batch in batches:
                 self._take(coordinates, shape, batch, batch.factors / variances[which])
 
@@ -92,50 +122,65 @@ class _Residuals:
         table = values.reshape([self.frame.sizes[part.axis][part.level] for part in group])
         done = np.zeros(len(self.index), dtype=bool)
         below = {
-            tuple(
-                GroupPart(part.axis, min(part.level, level_of[part.axis])) for part in member if part.axis in level_of
-            )
-            for member in (
-                [GroupPart(self.wanted.parts[p].axis, len(self.wanted.parts[p].factors) - 1) for p in parts]
-                for parts in self.wanted.members
-            )
+            tuple(GroupPart(p.axis, min(p.level, level_of[p.axis])) for p in footprint if p.axis in level_of)
+            for footprint in self.footprints
         }
         for smaller in sorted(below, key=len, reverse=True):
             kept = {part.axis: part.level for part in smaller}
             summed = _summed(self.frame, table, group, kept)
-            family = group_family(self.frame, [smaller])
+            family = self._family([smaller])
             shape = _shape(family, 0)
-            coordinates = _split(summed[None], shape)
+            coordinates = self._split(summed[None], shape)
             for batch in self.index.batches(family):
                 if batch.residuals[0] >= 0 and not done[batch.residuals[0]]:
                     self._take(coordinates, shape, batch, np.array([weight]))
                     done[batch.residuals[0]] = True
 
-    def tables(self, tables: Sequence[Table]) -> dict[Table, Floats]:
+    def tables(self) -> dict[Table, Floats]:
         """Put the tables together from the weighted means."""
         missed = np.flatnonzero(self.precision <= 0)
         if len(missed):
             raise PlanError("recovery", expected="groups that determine every table", given="some that do not")
         for dim, rows in self.store.items():
             rows /= self.precision[self.dim == dim][:, None]
+        layout, tables = Layout(self.frame), self.wanted_tables
         found: list[Floats | None] = [None] * len(tables)
         for which, batches in self._slices(self.wanted):
             shape = _shape(self.wanted, which[0])
-            coordinates = np.empty((len(which), *(prod(chain) for chain, _ in shape)))
+            coordinates = np.empty((len(which), *(prod(kind.chain) for kind in shape)))
             for batch in batches:
                 where = (slice(None), *_levels(shape, batch.levels))
                 dim = int(self.dim[batch.residuals[0]])
                 coordinates[where] = self.store[dim][self.slot[batch.residuals]].reshape(coordinates[where].shape)
-            for axis, (chain, _) in enumerate(shape):
-                coordinates = from_residuals(coordinates, axis + 1, chain)
+            for at, kind in enumerate(shape):
+                coordinates = from_residuals(coordinates, at + 1, kind.chain, self._shares(kind))
             for row, number in enumerate(which.tolist()):
-                found[number] = published(self.frame, tables[number], coordinates[row])
+                found[number] = layout.real(tables[number], coordinates[row])
         return {table: counts for table, counts in zip(tables, found, strict=True) if counts is not None}
 
     def _slices(self, family: Family) -> Iterator[tuple[Integers, Iterator[Batch]]]:
         """Members of equal shape, so many at a time, with the batches of their level choices."""
         for which in _alike(family):
             yield which, self.index.batches(replace(family, members=[family.members[i] for i in which.tolist()]))
+
+    def _family(self, groups: Sequence[QueryGroup]) -> Family:
+        family = group_family(self.frame, groups)
+        kinds: Sequence[tuple[tuple[int, ...], bool]] = family.kinds  # type: ignore[assignment]
+        own = [part.axis if self.shares else -1 for part in family.parts]
+        return replace(family, kinds=[_Kind(*kind, axis) for kind, axis in zip(kinds, own, strict=True)])
+
+    def _shares(self, kind: _Kind) -> Sequence[Floats] | None:
+        return self.shares[kind.axis][: len(kind.chain)] if self.shares else None
+
+    def _split(self, block: Floats, shape: Sequence[_Kind]) -> Floats:
+        """Answers of equal shape to residual coordinates; a contrast is twice its coordinate."""
+        coordinates = np.asarray(block, dtype=np.float64)
+        for at, kind in enumerate(shape):
+            if kind.contrast:
+                coordinates = coordinates / 2
+            else:
+                coordinates = to_residuals(coordinates, at + 1, kind.chain, self._shares(kind))
+        return coordinates
 
     def _take(self, coordinates: Floats, shape: Sequence[_Kind], batch: Batch, weights: Floats) -> None:
         hit = np.flatnonzero(batch.residuals >= 0)
@@ -148,7 +193,12 @@ class _Residuals:
         self.precision += np.bincount(rows, weights[hit], minlength=len(self.precision))
 
 
-_Kind = tuple[tuple[int, ...], bool]  # the fan-outs of a part up to its level, and whether it is measured by contrasts
+class _Kind(NamedTuple):
+    """Parts of one kind have the same shape, and with real shares the same axis."""
+
+    chain: tuple[int, ...]  # fan-outs up to the part's level
+    contrast: bool
+    axis: int  # -1 where shares are even and all axes of this shape are alike
 
 
 def _choices(group: QueryGroup) -> int:
@@ -166,7 +216,7 @@ def _alike(family: Family) -> Iterator[Integers]:
     for member in range(len(family.members)):
         classes.setdefault(tuple(_shape(family, member)), []).append(member)
     for shape, which in classes.items():
-        step = max(1, _SLICE_CELLS // prod([prod(chain) for chain, _ in shape]))
+        step = max(1, _SLICE_CELLS // prod([prod(kind.chain) for kind in shape]))
         for start in range(0, len(which), step):
             yield np.array(which[start : start + step])
 
@@ -174,22 +224,14 @@ def _alike(family: Family) -> Iterator[Integers]:
 def _levels(shape: Sequence[_Kind], levels: Sequence[int]) -> list[slice]:
     """Where the coordinates of a choice of levels stand; contrasts have one level only."""
     return [
-        slice(None) if contrast else level_slice(chain, level)
-        for (chain, contrast), level in zip(shape, levels, strict=True)
+        slice(None) if kind.contrast else level_slice(kind.chain, level)
+        for kind, level in zip(shape, levels, strict=True)
     ]
 
 
 def _dimension(shape: Sequence[_Kind], levels: Sequence[int]) -> int:
-    return prod([prod(chain[:level]) - (prod(chain[: level - 1]) if level else 0) for (chain, _), level in
-                 zip(shape, levels, strict=True)])  # fmt: skip
-
-
-def _split(block: Floats, shape: Sequence[_Kind]) -> Floats:
-    """Answers of equal shape to residual coordinates; a contrast is twice its coordinate."""
-    coordinates = np.asarray(block, dtype=np.float64)
-    for axis, (chain, contrast) in enumerate(shape):
-        coordinates = coordinates / 2 if contrast else to_residuals(coordinates, axis + 1, chain)
-    return coordinates
+    spans = [level_slice(kind.chain, level) for kind, level in zip(shape, levels, strict=True)]
+    return prod([span.stop - span.start for span in spans])
 
 
 def _summed(frame: Frame, table: Floats, group: QueryGroup, kept: dict[int, int]) -> Floats:

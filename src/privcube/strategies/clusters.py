@@ -16,7 +16,7 @@ import numpy as np
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import GroupPart, cells_group
+from privcube.model.groups import GroupPart, cells_groups
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal
 
@@ -32,8 +32,8 @@ def propose(workload: Workload) -> Proposal:
         raise PlanError("clusters", expected=f"at most {MOST_TABLES:,} tables to compare in pairs", given=len(workload))
     frame = Frame.natural(workload)
     levels = np.zeros((len(workload), len(frame.fan_outs)), dtype=np.int64)
-    for number, table in enumerate(workload):
-        for part in cells_group(frame, table):
+    for number, group in enumerate(cells_groups(frame, workload)):
+        for part in group:
             levels[number, part.axis] = part.level
     log_sizes = np.zeros((len(frame.fan_outs), max(map(len, frame.sizes))))
     for axis, sizes in enumerate(frame.sizes):

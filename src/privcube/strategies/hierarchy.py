@@ -34,9 +34,7 @@ def _levels(frame: Frame, table: Table) -> list[QueryGroup]:
     choices: list[list[tuple[GroupPart, ...]]] = []
     for entry in table:
         axis = entry if isinstance(entry, Axis) else Axis(entry)
-        ((number, finest),) = frame.footprint(frame.schema[axis.attribute], axis.level) or ((-1, 0),)
-        if number < 0:  # an attribute of one cell
-            continue
+        ((number, finest),) = frame.footprint(frame.schema[axis.attribute], axis.level)
         lowest = finest if axis.queries == "cells" else 0
         choices.append([(GroupPart(number, level),) if level else () for level in range(lowest, finest + 1)])
     return [tuple(itertools.chain(*choice)) for choice in itertools.product(*choices)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from privcube.model.frame import Frame
-from privcube.model.groups import cells_group
+from privcube.model.groups import cells_groups
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal
 
@@ -16,6 +16,6 @@ SYMBOL: Final = "Q"
 def propose(workload: Workload) -> Proposal:
     """S = Q and R = I; tables of ranges are measured by their cells and added up."""
     frame = Frame.natural(workload)
-    wanted = [cells_group(frame, table) for table in workload]
+    wanted = cells_groups(frame, workload)
     numbers = {group: number for number, group in enumerate(dict.fromkeys(wanted))}
     return Proposal(frame, tuple(numbers), tuple((numbers[group],) for group in wanted))

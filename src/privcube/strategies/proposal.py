@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from privcube.algebra.lattice import Incidence, ResidualIndex
 from privcube.model.frame import Frame
-from privcube.model.groups import GroupPart, QueryGroup
-from privcube.model.workload import Axis, Workload
+from privcube.model.groups import Group, GroupPart, QueryGroup, cells_groups, group_rows, product_groups
+from privcube.model.workload import Axis, Table, Workload
 from privcube.planning.ranges import mean_nodes
 from privcube.planning.structure import table_family
 
@@ -25,7 +26,7 @@ class Proposal:
     """
 
     frame: Frame
-    groups: tuple[QueryGroup, ...]
+    groups: tuple[Group, ...]
     sources: tuple[tuple[int, ...], ...] | None
 
 
@@ -37,40 +38,51 @@ def contrasts(workload: Workload, frame: Frame) -> Proposal:
 
 
 def recovery_coefficients(
-    workload: Workload, frame: Frame, groups: Sequence[QueryGroup], sources: Sequence[Sequence[int]]
+    workload: Workload, frame: Frame, groups: Sequence[Group], sources: Sequence[Sequence[int]]
 ) -> Incidence:
     """For table t and group g the mean over t's cells of the squared entries of R on g's rows.
 
     The sum over g of this times v_g is the variance of a cell of t under the direct recovery, and summed over t with
     weights and cells it is the paper's s_r (without its factor 2).
     """
-    rows, columns, factors = [], [], []
+    rows: list[int] = []
+    columns: list[int] = []
+    factors: list[float] = []
+    cells = cells_groups(frame, workload)
     known: dict[tuple[str | Axis, tuple[int, ...]], dict[int, float]] = {}
     for number, (table, used) in enumerate(zip(workload, sources, strict=True)):
-        parts_of = [{part.axis: part.level for part in groups[source]} for source in used]
-        per_entry = []
-        own: set[int] = set()
-        for entry in table:
-            name = entry.attribute if isinstance(entry, Axis) else entry
-            footprint = frame.footprint(frame.schema[name], entry.level if isinstance(entry, Axis) else None)
-            own.update(axis for axis, _ in footprint)
-            for axis, level in footprint:
-                levels = tuple(sorted({parts.get(axis, 0) for parts in parts_of}))
-                if (entry, levels) not in known:
-                    known[entry, levels] = _per_level(frame, entry, axis, level, levels)
-                per_entry.append((axis, known[entry, levels]))
-        for source, parts in zip(used, parts_of, strict=True):
-            factor = 1.0
-            for axis, per_level in per_entry:
-                factor *= per_level[parts.get(axis, 0)]
-            for axis, level in parts.items():
-                if axis not in own:
-                    factor *= frame.sizes[axis][level]
-            rows.append(number)
-            columns.append(source)
-            factors.append(factor)
+        if len(used) == 1 and not any(isinstance(entry, Axis) and entry.queries != "cells" for entry in table):
+            added = [group_rows(frame, groups[used[0]]) / group_rows(frame, cells[number])]
+        else:
+            added = _added_nodes(frame, table, product_groups(groups[source] for source in used), known)
+        rows += [number] * len(used)
+        columns += used
+        factors += added
     shape = (len(workload), len(groups))
     return Incidence(np.array(rows), np.array(columns), np.array(factors, dtype=np.float64), shape)
+
+
+def _added_nodes(
+    frame: Frame,
+    table: Table,
+    groups: Sequence[QueryGroup],
+    known: dict[tuple[str | Axis, tuple[int, ...]], dict[int, float]],
+) -> list[float]:
+    """How many rows of each group one query of the table adds up, on average."""
+    levels_of = [{part.axis: part.level for part in group} for group in groups]
+    per_axis: dict[int, dict[int, float]] = {}
+    for entry in table:
+        name = entry.attribute if isinstance(entry, Axis) else entry
+        for axis, level in frame.footprint(frame.schema[name], entry.level if isinstance(entry, Axis) else None):
+            levels = tuple(sorted({of_axis.get(axis, 0) for of_axis in levels_of}))
+            if (entry, levels) not in known:
+                known[entry, levels] = _per_level(frame, entry, axis, level, levels)
+            per_axis[axis] = known[entry, levels]
+    return [
+        math.prod(per_level[of_axis.get(axis, 0)] for axis, per_level in per_axis.items())
+        * math.prod(frame.sizes[axis][level] for axis, level in of_axis.items() if axis not in per_axis)
+        for of_axis in levels_of
+    ]
 
 
 def _per_level(frame: Frame, entry: str | Axis, axis: int, level: int, levels: tuple[int, ...]) -> dict[int, float]:

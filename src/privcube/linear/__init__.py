@@ -1,0 +1,49 @@
+"""Arbitrary workloads Q and strategies S as numpy or scipy matrices (section 3 of the paper). Zone: PUBLIC.
+
+grouping(S)                      the grouping property, found greedily and checked (definition 3.1)
+optimal_budgets(S, R)            step 2: closed form where S is groupable, else the convex programme (1)-(3)
+optimal_recovery(Q, S, v)        step 3: generalised least squares; refuses a Q that S does not determine
+optimise(Q, S)                   steps 2 and 3 in turn until the predicted error stops falling
+predicted_variances(R, v)        the variance of every query
+recovered(Q, S, v, z)            the answers themselves, also for large sparse S
+consistent(Q, y, norm)           the nearest consistent answers in L1, L2 or L-infinity (section 3.3)
+workload_matrix, strategy_matrix, identity, fourier, hierarchy, haar, sketch    matrices to start from
+"""
+
+from privcube.linear.budgets import Optimised, optimal_budgets, optimise, row_coefficients, row_variances
+from privcube.linear.consistency import consistent, independent_rows
+from privcube.linear.grouping import Grouping, grouping
+from privcube.linear.matrices import (
+    fourier,
+    haar,
+    hierarchy,
+    identity,
+    real_columns,
+    sketch,
+    strategy_matrix,
+    workload_matrix,
+)
+from privcube.linear.recovery import optimal_recovery, predicted_variances, recovered
+
+__all__ = [
+    "Grouping",
+    "Optimised",
+    "consistent",
+    "fourier",
+    "grouping",
+    "haar",
+    "hierarchy",
+    "identity",
+    "independent_rows",
+    "optimal_budgets",
+    "optimal_recovery",
+    "optimise",
+    "predicted_variances",
+    "real_columns",
+    "recovered",
+    "row_coefficients",
+    "row_variances",
+    "sketch",
+    "strategy_matrix",
+    "workload_matrix",
+]

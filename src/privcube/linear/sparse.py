@@ -1,0 +1,33 @@
+"""Matrices in the two forms that are accepted, numpy arrays and scipy sparse matrices. Zone: PUBLIC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privcube.algebra.lattice import Floats
+from privcube.errors import PlanError
+from privcube.extras import load
+
+
+def scipy_sparse() -> Any:
+    """scipy.sparse, or how to install it."""
+    return load("scipy.sparse", extra="linear", purpose="explicit matrices")
+
+
+def as_csr(matrix: Any) -> Any:
+    """A finite matrix with explicit zeros dropped, in compressed rows."""
+    sparse = scipy_sparse()
+    csr = sparse.csr_array(matrix if sparse.issparse(matrix) else np.atleast_2d(np.asarray(matrix)), dtype=np.float64)
+    csr.eliminate_zeros()
+    if not np.all(np.isfinite(csr.data)):
+        raise PlanError("matrix", expected="finite entries")
+    if 0 in csr.shape:
+        raise PlanError("matrix", expected="at least one row and one column", given=csr.shape)
+    return csr
+
+
+def as_dense(matrix: Any) -> Floats:
+    """The same as a numpy array."""
+    return np.asarray(as_csr(matrix).toarray(), dtype=np.float64)

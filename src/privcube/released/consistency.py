@@ -1,0 +1,125 @@
+"""Consistency: tables that agree, nearest to the given ones (sections 3.3 and 4.3 of the paper). Zone: RELEASED.
+
+Tables agree exactly if they come from one set of residual coordinates (for binary attributes, Fourier coefficients).
+The nearest ones in L2 are the recovery of the tables from themselves with equal noise: a closed form. In L1 and L-infinity
+they are linear programmes over the coordinates, m variables for K cells, whatever the size of the domain. By the
+triangle inequality the result is at most twice as far from the truth as the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from privcube.algebra.lattice import Floats
+from privcube.algebra.residuals import from_residuals, level_slice, real_shares
+from privcube.errors import PlanError
+from privcube.linear.consistency import NORMS, nearest
+from privcube.linear.sparse import scipy_sparse
+from privcube.model.frame import Frame
+from privcube.model.groups import QueryGroup, cells_groups
+from privcube.model.schema import Schema
+from privcube.model.workload import Axis, Table, axis_cells, table_name
+from privcube.planning.layout import Layout
+from privcube.released.recovery import recover_cells
+
+
+def consistent_tables(schema: Schema, tables: Mapping[Table, Floats], norm: float = 2) -> dict[Table, Floats]:
+    """Tables of cells that agree, nearest to the given ones in L1, L2 or L-infinity over all cells.
+
+    Where an attribute has levels of unequal fan-outs, the closed form for L2 takes differences from an even share among
+    the cells that exist: the result agrees and is unbiased, but is only close to the nearest.
+
+    >>> schema = Schema.from_sizes({"a": 2, "b": 2})
+    >>> tables = {("a",): np.array([7.0, 3.0]), ("a", "b"): np.array([[1.0, 2.0], [3.0, 4.0]])}
+    >>> consistent_tables(schema, tables)["a",].round(4).tolist()
+    [5.6667, 4.3333]
+    """
+    if norm not in NORMS:
+        raise PlanError("norm", expected="1, 2 or infinity", given=norm)
+    given = {table: _checked(schema, table, counts) for table, counts in tables.items()}
+    if not given:
+        raise PlanError("tables", expected="at least one", given="none")
+    frame = Frame(schema, "natural", leveled=_leveled(given))
+    chains = zip(frame.fan_outs, schema, strict=True)
+    shares = [real_shares(chain, frame.positions(attribute)) for chain, attribute in chains]
+    return _by_projection(frame, given, shares) if norm == 2 else _by_programme(frame, given, shares, norm)
+
+
+def _by_projection(frame: Frame, tables: dict[Table, Floats], shares: list[list[Floats]]) -> dict[Table, Floats]:
+    layout, names = Layout(frame), list(tables)
+    values = np.concatenate([layout.padded(table, counts).ravel() for table, counts in tables.items()])
+    groups = cells_groups(frame, names)
+    return recover_cells(frame, names, groups, np.ones(len(names)), values, shares if frame.has_padding else None)
+
+
+def _by_programme(
+    frame: Frame, tables: dict[Table, Floats], shares: list[list[Floats]], norm: float
+) -> dict[Table, Floats]:
+    sparse = scipy_sparse()
+    first: dict[tuple[tuple[int, int], ...], int] = {}  # residual -> its first coordinate
+    blocks, width = [], 0
+    for table, group in zip(tables, cells_groups(frame, tables), strict=True):
+        matrix, columns, width = _from_coordinates(frame, table, group, shares, first, width)
+        blocks.append((matrix, columns))
+    rows = []
+    for matrix, columns in blocks:
+        spread = sparse.csr_array(
+            (np.ones(len(columns)), (np.arange(len(columns)), columns)), shape=(len(columns), width)
+        )
+        rows.append(matrix @ spread)
+    whole = sparse.vstack(rows, format="csr")
+    used = np.flatnonzero(np.asarray(abs(whole).sum(axis=0)).ravel())  # coordinates of padded cells do nothing
+    whole = whole[:, used]
+    answers = whole @ nearest(whole, np.concatenate([counts.ravel() for counts in tables.values()]), norm)
+    ends = np.cumsum([counts.size for counts in tables.values()])[:-1]
+    pieces = zip(tables.items(), np.split(answers, ends), strict=True)
+    return {table: piece.reshape(counts.shape) for (table, counts), piece in pieces}
+
+
+def _from_coordinates(
+    frame: Frame,
+    table: Table,
+    group: QueryGroup,
+    shares: list[list[Floats]],
+    first: dict[tuple[tuple[int, int], ...], int],
+    width: int,
+) -> tuple[Any, np.ndarray[Any, np.dtype[np.int64]], int]:
+    """The real cells of a table from its own coordinates, and the number of each of them among all coordinates."""
+    sparse = scipy_sparse()
+    factors, spans = [], []
+    for part in group:
+        chain = frame.fan_outs[part.axis][: part.level]
+        size = frame.sizes[part.axis][part.level]
+        factors.append(sparse.csr_array(from_residuals(np.eye(size), 0, chain, shares[part.axis][: part.level])))
+        spans.append([level_slice(chain, level) for level in range(part.level + 1)])
+    one = sparse.csr_array(np.ones((1, 1)))
+    matrix = reduce(lambda left, right: sparse.kron(left, right, format="csr"), factors, one)
+    numbers = np.zeros([frame.sizes[part.axis][part.level] for part in group], dtype=np.int64)
+    for levels in np.ndindex(*(part.level + 1 for part in group)):
+        where = tuple(spans[at][level] for at, level in enumerate(levels))
+        block = numbers[where]
+        residual = tuple((part.axis, level) for part, level in zip(group, levels, strict=True) if level)
+        if residual not in first:
+            first[residual], width = width, width + block.size
+        block[...] = first[residual] + np.arange(block.size).reshape(block.shape)
+    place = np.arange(matrix.shape[0], dtype=np.float64)
+    kept = Layout(frame).real(table, place).ravel().astype(np.int64)
+    return matrix[kept], numbers.ravel(), width
+
+
+def _checked(schema: Schema, table: Table, counts: Floats) -> Floats:
+    shape = tuple(axis_cells(schema, entry) for entry in table)
+    numbers = np.asarray(counts, dtype=np.float64)
+    if numbers.shape != shape or not np.all(np.isfinite(numbers)):
+        raise PlanError(f"table {table_name(table)}", expected=f"finite counts of shape {shape}", given=numbers.shape)
+    if any(isinstance(entry, Axis) and entry.queries != "cells" for entry in table):
+        raise PlanError(f"table {table_name(table)}", expected="cells; ranges follow from them")
+    return numbers
+
+
+def _leveled(tables: Mapping[Table, Floats]) -> frozenset[str]:
+    return frozenset(entry.attribute for table in tables for entry in table if isinstance(entry, Axis))

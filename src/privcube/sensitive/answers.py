@@ -1,0 +1,50 @@
+"""Exact answers to query groups from exact tables, in whole numbers. Zone: SENSITIVE."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcube.errors import PlanError
+from privcube.model.frame import Frame
+from privcube.model.groups import QueryGroup
+from privcube.model.workload import Table
+from privcube.planning.layout import Layout
+
+Counts = NDArray[np.int64]
+
+
+def exact_answers(frame: Frame, group: QueryGroup, table: Table, counts: Counts) -> Counts:
+    """The answers to a group, row-major, from the exact counts of a table whose attributes include the group's.
+
+    >>> from privcube.model.groups import GroupPart
+    >>> from privcube.model.schema import Schema
+    >>> frame = Frame(Schema.from_sizes({"a": 2, "b": 2}), "binary")
+    >>> exact_answers(frame, (GroupPart(0, 1, True),), ("a", "b"), np.array([[5, 1], [2, 0]]))
+    array([4])
+    """
+    if counts.dtype.kind not in "iu":
+        raise PlanError("exact counts", expected="whole numbers")
+    axes = [spot for entry in table for spot in frame.footprint(frame.schema[_plain(entry)])]
+    answers = Layout(frame).padded(table, counts.astype(np.int64))
+    answers = answers.reshape([frame.sizes[axis][level] for axis, level in axes])
+    wanted = {part.axis: part for part in group}
+    if not set(wanted) <= {axis for axis, _ in axes}:
+        raise PlanError("exact counts", expected="a table with all attributes of the group")
+    for at, (axis, level) in reversed(list(enumerate(axes))):
+        if axis not in wanted:
+            answers = answers.sum(axis=at)
+            continue
+        part = wanted[axis]
+        shape = (*answers.shape[:at], frame.sizes[axis][part.level], -1, *answers.shape[at + 1 :])
+        answers = answers.reshape(shape).sum(axis=at + 1)
+        if part.contrast:
+            halves = answers.reshape(*answers.shape[:at], -1, 2, *answers.shape[at + 1 :])
+            answers = np.take(halves, 0, axis=at + 1) - np.take(halves, 1, axis=at + 1)
+    return np.asarray(answers, dtype=np.int64).ravel()
+
+
+def _plain(entry: object) -> str:
+    if not isinstance(entry, str):
+        raise PlanError("exact counts", expected="a table of single values, without levels or ranges")
+    return entry

@@ -1,0 +1,40 @@
+"""Sketches: sparse random projections of the base table, one group per partition (section 3.1). Zone: PUBLIC.
+
+Each partition sends every base cell to one of N/2 buckets with a sign. Three partitions determine all N cells as a
+rule; more are added until they do, so that every table is answered without bias. Recovery is least squares on explicit
+matrices, in step 2 already, so the domain must be small.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from privcube.errors import PlanError
+from privcube.model.frame import Frame
+from privcube.model.groups import SketchGroup
+from privcube.model.workload import Workload
+from privcube.planning.explicit import ExplicitStructure
+from privcube.strategies.proposal import Proposal
+
+NAME: Final = "sketch"
+SYMBOL: Final = "sketch"
+
+_FEWEST: Final = 3
+_MOST: Final = 12
+
+
+def propose(workload: Workload) -> Proposal:
+    """S = as few partitions as determine the workload."""
+    frame = Frame(workload.schema, "natural")
+    buckets = max(1, (workload.schema.domain_size + 1) // 2)
+    for count in range(_FEWEST, _MOST + 1):
+        groups = tuple(SketchGroup(partition, buckets) for partition in range(count))
+        structure = ExplicitStructure.of(workload, frame, groups)
+        try:
+            structure.table_variances(np.ones(count))
+        except PlanError:
+            continue
+        return Proposal(frame, groups, None)
+    raise PlanError("sketch", expected=f"a workload that {_MOST} partitions determine")

@@ -1,0 +1,191 @@
+"""Every strategy, structured against dense: the same S, R S = Q, the same predicted variance, the same tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, PureDP, Schema, Workload, linear, plan
+from privcube.errors import PlanError
+from privcube.model.groups import group_rows
+from privcube.model.plan import Plan
+from privcube.planning.ranges import bounds
+from privcube.released.consistency import consistent_tables
+from privcube.released.recovery import recover
+from privcube.strategies import STRATEGIES
+
+GUARANTEES = st.sampled_from(
+    [PureDP(1), PureDP("0.3", neighbors="replace_one", max_rows_per_person=2), ZCDP("0.5"), ApproxDP(1, "1e-6")]
+)
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> Schema:
+    attributes = []
+    for number in range(draw(st.integers(1, 3))):
+        name = f"a{number}"
+        if draw(st.integers(0, 3)) == 0:
+            attributes.append(
+                Attribute(name, values=["p", "q", "r"], levels=[Level("pq", groups={"x": ["p", "q"], "y": ["r"]})])
+            )
+        else:
+            attributes.append(Attribute(name, size=draw(st.integers(1, 5))))
+    return Schema(attributes)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    schema = draw(schemas())
+    tables = set()
+    for _ in range(draw(st.integers(1, 4))):
+        entries: list[str | Axis] = []
+        for attribute in schema:
+            choice = draw(st.sampled_from(["out", "out", "cells", "cells", "level", "prefixes", "ranges"]))
+            if choice == "cells":
+                entries.append(attribute.name)
+            elif choice == "level" and attribute.levels:
+                entries.append(Axis(attribute.name, attribute.levels[0].name))
+            elif choice in ("prefixes", "ranges") and attribute.ordered:
+                entries.append(Axis(attribute.name, queries=choice))
+        tables.add(tuple(entries))
+    weights = [draw(st.sampled_from([1.0, 1.0, 3.0])) for _ in tables]
+    return Workload.tables(schema, sorted(tables, key=str), weights=weights)
+
+
+def planned(strategy: str, workload: Workload, guarantee, budgets: str, recovery: str) -> Plan:
+    try:
+        return plan(workload, guarantee, strategy, budgets=budgets, recovery=recovery)
+    except PlanError:
+        assume(False)
+        raise
+
+
+def dense(made: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """S and Q over the padded cells of the plan's frame, and the noise variance of every row of S."""
+    rows = [group_rows(made.frame, group) for group in made.groups]
+    strategy = linear.strategy_matrix(made.frame, made.groups).toarray()
+    queries = linear.workload_matrix(made.workload, made.frame).toarray()
+    return strategy, queries, np.repeat(made.noise_variances(), rows)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_optimal_recovery_equals_dense_least_squares(strategy: str, data: st.DataObject) -> None:
+    """Predicted variances and recovered tables of the closed form against pinv, on padded cells."""
+    budgets = data.draw(st.sampled_from(["uniform", "optimal", "iterated"]))
+    made = planned(strategy, data.draw(workloads()), data.draw(GUARANTEES), budgets, "optimal")
+    rows, queries, noise = dense(made)
+    recovery = linear.optimal_recovery(queries, rows, noise)
+    np.testing.assert_allclose(recovery @ rows, queries, atol=1e-7)
+    per_query = linear.predicted_variances(recovery, noise)
+    start = 0
+    for table, variance in zip(made.workload, made.table_variances, strict=True):
+        cells = made.workload.tables(made.workload.schema, [table]).cells
+        assert variance == pytest.approx(per_query[start : start + cells].mean(), rel=1e-8)
+        start += cells
+    answers = np.cos(np.arange(len(noise)) * 1.7) * 50
+    flat = np.concatenate([table.ravel() for table in recover(made, answers).values()])
+    np.testing.assert_allclose(flat, recovery @ answers, atol=1e-7)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_exact_answers_give_exact_tables(strategy: str, data: st.DataObject) -> None:
+    """R S = Q on real data: without noise both recoveries return the true tables."""
+    workload = data.draw(workloads())
+    recovery = data.draw(st.sampled_from(["direct", "optimal"]))
+    made = planned(strategy, workload, PureDP(1), "optimal", recovery)
+    cells = np.array(data.draw(st.lists(st.integers(0, 9), min_size=workload.schema.domain_size,
+                                        max_size=workload.schema.domain_size)), dtype=float)  # fmt: skip
+    columns = linear.real_columns(made.frame)
+    answers = linear.strategy_matrix(made.frame, made.groups)[:, columns] @ cells
+    for table, counts in recover(made, answers).items():
+        np.testing.assert_allclose(counts, true_table(workload, table, cells), atol=1e-7)
+
+
+def true_table(workload: Workload, table, cells: np.ndarray) -> np.ndarray:
+    """The ten-line reference: sum over what is not asked for, group levels, add up ranges."""
+    counts = cells.reshape(workload.schema.shape)
+    axes = {entry.attribute if isinstance(entry, Axis) else entry: entry for entry in table}
+    for at, attribute in enumerate(workload.schema):
+        entry = axes.get(attribute.name)
+        moved = np.moveaxis(counts, at, 0)
+        if entry is None:
+            moved = moved.sum(axis=0, keepdims=True)
+        elif isinstance(entry, Axis) and entry.queries != "cells":
+            moved = np.stack(
+                [moved[a:b].sum(axis=0) for a, b in zip(*bounds(entry.queries, attribute.ordered_cells), strict=True)]
+            )
+        elif isinstance(entry, Axis):
+            of = np.array(attribute.partition(entry.level).group_of)
+            moved = np.stack([moved[of == group].sum(axis=0) for group in range(of.max() + 1)])
+        counts = np.moveaxis(moved, 0, at)
+    return counts.reshape(
+        [size for size, name in zip(counts.shape, workload.schema.names, strict=True) if name in axes]
+    )
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_direct_recovery_has_the_variance_it_predicts(strategy: str, data: st.DataObject) -> None:
+    """The R of step 2 is linear: read it off unit answers, and compare the variance it implies."""
+    budgets = data.draw(st.sampled_from(["uniform", "optimal"]))
+    made = planned(strategy, data.draw(workloads()), data.draw(GUARANTEES), budgets, "direct")
+    rows = sum(group_rows(made.frame, group) for group in made.groups)
+    assume(rows <= 400)
+    noise = np.repeat(made.noise_variances(), [group_rows(made.frame, group) for group in made.groups])
+    columns = [recover(made, unit) for unit in np.eye(rows)]
+    for table, variance in zip(made.workload, made.table_variances, strict=True):
+        recovery = np.stack([column[table].ravel() for column in columns], axis=1)
+        assert variance == pytest.approx((recovery**2 @ noise).mean(), rel=1e-8)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_rows_of_a_group_are_disjoint_with_unit_entries(strategy: str, data: st.DataObject) -> None:
+    """The formal guarantee rests on this: every record meets every group in one row, with +1 or -1."""
+    made = planned(strategy, data.draw(workloads()), PureDP(1), "optimal", "optimal")
+    columns = linear.real_columns(made.frame)
+    for group in made.groups:
+        rows = linear.strategy_matrix(made.frame, [group])[:, columns].toarray()
+        assert set(np.unique(rows)) <= {-1.0, 0.0, 1.0}
+        assert np.all(np.abs(rows).sum(axis=0) == 1)
+    assert sum(made.shares) <= made.denominator
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_recovered_tables_agree_on_shared_margins(strategy: str, data: st.DataObject) -> None:
+    schema = Schema.from_sizes({name: data.draw(st.integers(1, 4)) for name in "abc"})
+    workload = Workload.closure(schema, [("a", "b"), ("b", "c")])
+    made = planned(strategy, workload, data.draw(GUARANTEES), "optimal", "optimal")
+    answers = np.sin(np.arange(made.rows) * 2.3) * 100
+    tables = recover(made, answers)
+    if made.frame.has_padding:
+        tables = consistent_tables(schema, tables)
+    np.testing.assert_allclose(tables["a", "b"].sum(axis=0), tables["b", "c"].sum(axis=1), atol=1e-9)
+    np.testing.assert_allclose(tables["a", "b"].sum(axis=1), tables["a",], atol=1e-9)
+    np.testing.assert_allclose(tables["b", "c"].sum(), tables[()], atol=1e-9)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_each_step_lowers_the_predicted_error(strategy: str, data: st.DataObject) -> None:
+    """S+ <= S under the R of step 2; step 3 never raises it; iterating never raises it either."""
+    workload, guarantee = data.draw(workloads()), data.draw(GUARANTEES)
+
+    def error(budgets: str, recovery: str) -> float:
+        return planned(strategy, workload, guarantee, budgets, recovery).weighted_variance
+
+    slack = 1 + 1e-9
+    assert error("optimal", "direct") <= error("uniform", "direct") * slack
+    assert error("optimal", "optimal") <= error("optimal", "direct") * slack
+    assert error("iterated", "optimal") <= error("optimal", "optimal") * slack
