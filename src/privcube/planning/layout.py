@@ -14,8 +14,7 @@ from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Queries, Table
 from privcube.planning.ranges import bounds
 
-
-_Number = TypeVar("_Number", np.float64, np.int64)
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 def cells_table(table: Table) -> Table:
@@ -50,8 +49,9 @@ class Layout:
 
     def padded(self, table: Table, real: NDArray[_Number]) -> NDArray[_Number]:
         """The other way round: the padded cells of a table, empty where there is no real one."""
-        counts = real
-        for at, (size, positions) in enumerate(self._entry(entry) for entry in table):
+        counts: NDArray[_Number] = real
+        for at, entry in enumerate(table):
+            size, positions = self._entry(entry)
             if positions is not None:
                 wider = np.zeros([*counts.shape[:at], size, *counts.shape[at + 1 :]], dtype=counts.dtype)
                 wider[(slice(None),) * at + (positions,)] = counts

@@ -28,9 +28,9 @@ from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup, cells_groups, group_rows, is_structured, product_groups
 from privcube.model.plan import Plan
 from privcube.model.workload import Table, axis_cells
+from privcube.planning.layout import Layout, cells_table, with_ranges
 from privcube.planning.structure import group_family
 from privcube.released.direct import add_up
-from privcube.planning.layout import Layout, cells_table, with_ranges
 
 _SLICE_CELLS: Final = 2**17
 _MOST_CHOICES: Final = 64

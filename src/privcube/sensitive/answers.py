@@ -31,7 +31,7 @@ def exact_answers(frame: Frame, group: QueryGroup, table: Table, counts: Counts)
     wanted = {part.axis: part for part in group}
     if not set(wanted) <= {axis for axis, _ in axes}:
         raise PlanError("exact counts", expected="a table with all attributes of the group")
-    for at, (axis, level) in reversed(list(enumerate(axes))):
+    for at, (axis, _) in reversed(list(enumerate(axes))):
         if axis not in wanted:
             answers = answers.sum(axis=at)
             continue
