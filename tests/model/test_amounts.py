@@ -81,7 +81,7 @@ def test_budgets_add_up() -> None:
 def test_refuses_at_once(amount: object) -> None:
     """What is no finite number of sensible length is refused before any power of ten fills the memory."""
     start = time.perf_counter()
-    with pytest.raises(GuaranteeError, match="^epsilon: expected a finite number") as refusal:
+    with pytest.raises(GuaranteeError, match=r"^epsilon: expected a finite number") as refusal:
         exact(amount, "epsilon", GuaranteeError)
     assert time.perf_counter() - start < 0.5
     assert len(str(refusal.value)) < 300

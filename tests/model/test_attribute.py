@@ -107,7 +107,7 @@ def test_values_of_each_kind() -> None:
     ids=quoted,
 )
 def test_refuses(declared: dict[str, object]) -> None:
-    with pytest.raises(SchemaError, match="^attribute 'a'") as refusal:
+    with pytest.raises(SchemaError, match=r"^attribute 'a'") as refusal:
         Attribute("a", **declared)
     assert len(str(refusal.value)) < 400
 

@@ -65,36 +65,36 @@ def test_refuses_budget(name: str, amount: object) -> None:
     with pytest.raises(GuaranteeError, match=f"^{name}: expected"):
         guarantee_from({name: amount})
     if name == "epsilon":
-        with pytest.raises(GuaranteeError, match="^epsilon: expected"):
+        with pytest.raises(GuaranteeError, match=r"^epsilon: expected"):
             ApproxDP(amount, "1e-6")
 
 
 @pytest.mark.parametrize("delta", [0, 1, -0.1, 1.5, "nan", "inf", "1e-999", None, True, ""], ids=repr)
 def test_refuses_delta(delta: object) -> None:
-    with pytest.raises(GuaranteeError, match="^delta: expected"):
+    with pytest.raises(GuaranteeError, match=r"^delta: expected"):
         ApproxDP(1, delta)
-    with pytest.raises(GuaranteeError, match="^delta: expected"):
+    with pytest.raises(GuaranteeError, match=r"^delta: expected"):
         ZCDP(1).epsilon(delta)
 
 
 @pytest.mark.parametrize("neighbors", ["bounded", "", "Add_Remove", None, 1, ["add_remove", "replace_one"]], ids=repr)
 @pytest.mark.parametrize("guarantee", KINDS, ids=lambda g: g.kind)
 def test_refuses_neighbors(guarantee: Guarantee, neighbors: object) -> None:
-    with pytest.raises(GuaranteeError, match="^neighbors: .*available: add_remove, replace_one"):
+    with pytest.raises(GuaranteeError, match=r"^neighbors: .*available: add_remove, replace_one"):
         replace(guarantee, neighbors=neighbors)
 
 
 @pytest.mark.parametrize("rows", [0, -1, True, 1.0, "2", None, 10**10, Fraction(2)], ids=repr)
 @pytest.mark.parametrize("guarantee", KINDS, ids=lambda g: g.kind)
 def test_refuses_rows(guarantee: Guarantee, rows: object) -> None:
-    with pytest.raises(GuaranteeError, match="^max_rows_per_person: expected"):
+    with pytest.raises(GuaranteeError, match=r"^max_rows_per_person: expected"):
         replace(guarantee, max_rows_per_person=rows)
 
 
 def test_refuses_calibration() -> None:
-    with pytest.raises(GuaranteeError, match="^calibration: .*available: zcdp, classic"):
+    with pytest.raises(GuaranteeError, match=r"^calibration: .*available: zcdp, classic"):
         ApproxDP(1, "1e-6", calibration="analytic")
-    with pytest.raises(GuaranteeError, match="^calibration: expected to be left out"):
+    with pytest.raises(GuaranteeError, match=r"^calibration: expected to be left out"):
         guarantee_from({"epsilon": 1}, calibration="classic")
 
 

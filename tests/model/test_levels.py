@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 
 import pytest
@@ -143,7 +144,7 @@ def check_chain(fan_outs: tuple[int, ...], positions: tuple[int, ...], partition
             for another in range(one):
                 together = groups[one] == groups[another]
                 assert (positions[one] // tail == positions[another] // tail) is together
-    for depth, (coarse, fine) in enumerate(zip(coarse_to_fine, coarse_to_fine[1:], strict=False)):
+    for depth, (coarse, fine) in enumerate(pairwise(coarse_to_fine)):
         children = {group: len({f for c, f in zip(coarse, fine, strict=True) if c == group}) for group in coarse}
         assert fan_outs[depth] == max(children.values())  # no more padding than the widest group needs
 
@@ -253,11 +254,11 @@ def test_refuses_levels(declared: dict[str, object], levels: list[Level], messag
     ids=repr,
 )
 def test_refuses_level(declared: dict[str, object]) -> None:
-    with pytest.raises(SchemaError, match="^level 'coarse'"):
+    with pytest.raises(SchemaError, match=r"^level 'coarse'"):
         Level("coarse", **declared)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", None, 3])
 def test_refuses_level_name(name: object) -> None:
-    with pytest.raises(SchemaError, match="^level name"):
+    with pytest.raises(SchemaError, match=r"^level name"):
         Level(name, width=2)

@@ -39,7 +39,7 @@ def test_domain_size_is_not_rounded() -> None:
 
 
 def test_unknown_attribute_names_a_near_one() -> None:
-    with pytest.raises(SchemaError, match="given 'eduction'; did you mean 'education'?.*available: age, sex, race"):
+    with pytest.raises(SchemaError, match=r"given 'eduction'; did you mean 'education'\?.*available: age, sex, race"):
         ADULT["eduction"]
 
 

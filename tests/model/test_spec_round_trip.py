@@ -27,9 +27,11 @@ printable = st.one_of(
     ),
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8),
 ).filter(
-    lambda text: text.strip()
-    and all(ord(char) >= 32 and ord(char) != 127 for char in text)
-    and text not in ("(other)", "(missing)")  # taken, where these categories are asked for
+    lambda text: (
+        text.strip()
+        and all(ord(char) >= 32 and ord(char) != 127 for char in text)
+        and text not in ("(other)", "(missing)")
+    )  # taken, where these categories are asked for
 )
 policy = st.sampled_from(["refuse", "category"])
 range_policy = st.sampled_from(["refuse", "category", "clamp"])
@@ -167,7 +169,7 @@ def specs(draw: Draw) -> Spec:
     )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(specs())
 def test_reads_back_equal(spec: Spec) -> None:
     text = spec.to_toml()
@@ -179,7 +181,7 @@ def test_reads_back_equal(spec: Spec) -> None:
     assert back.to_toml() == text
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(specs())
 def test_written_amounts_are_exact(spec: Spec) -> None:
     """Amounts leave as text, never as a float that would round them."""

@@ -135,7 +135,7 @@ def test_contains_and_weight() -> None:
     workload = Workload.all_kway(SMALL, 1)
     assert ("sex",) in workload
     assert ("sex", "age") not in workload
-    with pytest.raises(WorkloadError, match="one in the workload, given 'sex x age'.*available: sex, race, age"):
+    with pytest.raises(WorkloadError, match=r"one in the workload, given 'sex x age'.*available: sex, race, age"):
         workload.weight(("sex", "age"))
 
 
@@ -147,7 +147,7 @@ def test_full_cube_counts_levels() -> None:
     cube = Workload.full_cube(LEVELS)
     assert len(cube) == 2 * 4 * 3 * 3
     assert cube.cells == (3 + 1) * (12 + 4 + 2 + 1) * (8 + 6 + 1) * (3 + 2 + 1)
-    assert list(cube)[0] == ()
+    assert next(iter(cube)) == ()
 
 
 @given(schemas)
@@ -261,7 +261,7 @@ def test_refuses_a_string_of_attributes(build) -> None:
     ids=lambda w: str(w)[:9],
 )
 def test_refuses_weight(weight: object) -> None:
-    with pytest.raises(WorkloadError, match="^weight: expected a finite number above 0"):
+    with pytest.raises(WorkloadError, match=r"^weight: expected a finite number above 0"):
         Workload.tables(SMALL, [("sex",), ("race",)], weights=[1, weight])
 
 
@@ -285,7 +285,7 @@ def test_refuses_k(k: object) -> None:
 def test_more_attributes_than_there_are() -> None:
     """All 3-way tables exist, but no 4-way ones to add to them; the message repeats the k that was given."""
     assert len(Workload.all_kway(SMALL, 3)) == 1
-    with pytest.raises(WorkloadError, match="from 0 to 2, .*given 3"):
+    with pytest.raises(WorkloadError, match=r"from 0 to 2, .*given 3"):
         Workload.kway_plus_half(SMALL, 3)
     with pytest.raises(PrivcubeError, match="did you mean 'race'"):
         Workload.kway_plus_attribute(SMALL, 1, "rac")

@@ -23,9 +23,9 @@ def coefficients(d: int, k: int) -> int:
     return sum(comb(d, i) for i in range(k + 1))
 
 
-def fourier_row_coefficient(d: int, k: int, size: int) -> int:
+def fourier_row_coefficient(d: int, k: int, size: int) -> float:
     """b_i in the proof of Lemma 4.2, for a coefficient of so many attributes: 2^(d-k+1) (d-|i| choose k-|i|)."""
-    return 2 ** (d - k + 1) * comb(d - size, k - size)
+    return 2.0 ** (d - k + 1) * comb(d - size, k - size)
 
 
 def fourier_total_variance(d: int, k: int, epsilon: float, delta: float | None = None) -> float:
