@@ -55,7 +55,7 @@ def _write_new(path: str, text: str) -> None:
         with Path(path).open("xb") as stream:
             stream.write(content)
     except FileExistsError:
-        raise SpecError(subject, expected="a new file; nothing is overwritten", given="one that exists") from None
+        raise SpecError(subject, expected="a new file (nothing is overwritten)", given="one that exists") from None
     except OSError as problem:
         raise SpecError(subject, expected="a file that can be written", given=problem.strerror) from None
 

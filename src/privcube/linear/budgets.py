@@ -35,7 +35,7 @@ def row_coefficients(recovery: Any, weights: Any = None) -> Floats:
     per_query = np.ones(matrix.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
     if per_query.shape != (matrix.shape[0],) or not np.all(per_query >= 0):
         raise PlanError("weights", expected=f"{matrix.shape[0]} numbers of at least 0, one per query")
-    return np.asarray(2 * (matrix.multiply(matrix).T @ per_query))
+    return np.array(2 * (matrix.multiply(matrix).T @ per_query))
 
 
 def row_variances(budgets: Floats, noise: Noise = "laplace") -> Floats:
@@ -55,8 +55,8 @@ def optimal_budgets(
 ) -> Floats:
     """eps_i for every row of S such that the weighted variance of R (S x + noise) is least.
 
-    With "auto" the closed form is used where S is groupable and R treats the rows of a group alike (definition 3.2;
-    then Theorem 3.4 says it is optimal), and the convex programme otherwise.
+    With "auto" the closed form is used where S is groupable and it is optimal (Theorem 3.4 and `_alike`), and the convex
+    programme otherwise.
 
     >>> Q = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
     >>> optimal_budgets(Q, np.eye(6)).round(4).tolist()
@@ -69,10 +69,11 @@ def optimal_budgets(
     matrix, coefficients = as_csr(strategy), row_coefficients(recovery, weights)
     if len(coefficients) != matrix.shape[0]:
         raise PlanError("recovery", expected=f"{matrix.shape[0]} columns, one per row of S", given=len(coefficients))
+    coefficients[np.diff(matrix.indptr) == 0] = 0.0  # a row of zeros costs nothing and tells nothing
     if not coefficients.any():
         raise PlanError("recovery", expected="at least one row of S in use", given="a matrix of zeros")
     found = None if method == "convex" else grouping(matrix)
-    if found is not None and method == "auto" and not _alike(coefficients, found.group_of):
+    if found is not None and method == "auto" and not _alike(matrix, coefficients, found.group_of):
         found = None
     if found is None and method == "grouping":
         raise PlanError("strategy", expected="the grouping property", given="rows that cannot be grouped greedily")
@@ -128,11 +129,20 @@ def _cost(matrix: Any, budgets: Floats, noise: Noise) -> float:
     return float(np.sqrt((matrix.multiply(matrix).T @ budgets**2).max()))
 
 
-def _alike(coefficients: Floats, group_of: Any) -> bool:
-    """Definition 3.2: the coefficients are equal inside every group."""
-    largest = np.zeros(group_of.max() + 1)
-    np.maximum.at(largest, group_of, coefficients)
-    return bool(np.allclose(coefficients, largest[group_of], rtol=1e-9, atol=1e-12 * coefficients.max()))
+def _alike(matrix: Any, coefficients: Floats, group_of: Any) -> bool:
+    """Whether the closed form is optimal: in every group, rows have equal coefficients and supports of equal size.
+
+    The paper asks for equal coefficients only (definition 3.2). Replacing the budgets of a group by their mean keeps
+    the mean cost over the columns, in which a row counts as often as it has entries; so the argument of Lemma 3.2 needs
+    supports of equal size as well, and a sketch with uneven buckets is a counterexample without it.
+    """
+    used = coefficients > 0
+    for quantity in (coefficients, np.diff(matrix.indptr).astype(np.float64)):
+        largest = np.zeros(group_of.max() + 1)
+        np.maximum.at(largest, group_of[used], quantity[used])
+        if not np.allclose(quantity[used], largest[group_of[used]], rtol=1e-9, atol=0):
+            return False
+    return True
 
 
 def _convex(matrix: Any, coefficients: Floats, noise: Noise) -> Floats:

@@ -49,7 +49,9 @@ def grouping(strategy: Any) -> Grouping | None:
     for row in range(matrix.shape[0]):
         span = slice(matrix.indptr[row], matrix.indptr[row + 1])
         columns, values = matrix.indices[span], np.abs(matrix.data[span])
-        if not len(values) or not np.allclose(values, values[0], rtol=1e-12, atol=0):
+        if not len(values):
+            continue  # a row of zeros fits anywhere; it stays in the first group
+        if not np.allclose(values, values[0], rtol=1e-12, atol=0):
             return None
         for group, taken in enumerate(covered):
             if np.isclose(magnitudes[group], values[0], rtol=1e-12, atol=0) and not taken[columns].any():
@@ -60,6 +62,6 @@ def grouping(strategy: Any) -> Grouping | None:
             magnitudes.append(float(values[0]))
         covered[group][columns] = True
         group_of[row] = group
-    if not all(taken.all() for taken in covered):
+    if not covered or not all(taken.all() for taken in covered):
         return None
     return Grouping(group_of, np.array(magnitudes))

@@ -27,8 +27,9 @@ _MOST_COLUMNS: Final = 1_000_000
 
 def workload_matrix(workload: Workload, frame: Frame | None = None) -> Any:
     """Q: one row per cell of each table, in table order."""
-    whole = Frame(workload.schema, "natural") if frame is None else frame
-    return scipy_sparse().vstack([_table_matrix(whole, table) for table in workload], format="csr")
+    whole = Frame.natural(workload) if frame is None else frame
+    matrix = scipy_sparse().vstack([_table_matrix(whole, table) for table in workload], format="csr")
+    return matrix[:, real_columns(whole)] if frame is None else matrix
 
 
 def strategy_matrix(frame: Frame, groups: Sequence[Group]) -> Any:

@@ -8,13 +8,14 @@ By the triangle inequality the result is at most twice as far from the truth as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from privcube.algebra.lattice import Floats
+from privcube.algebra.lattice import Floats, Integers
 from privcube.algebra.residuals import from_residuals, level_slice, real_shares
 from privcube.errors import PlanError
 from privcube.linear.consistency import NORMS, nearest
@@ -72,8 +73,6 @@ def _by_programme(
         )
         rows.append(matrix @ spread)
     whole = sparse.vstack(rows, format="csr")
-    used = np.flatnonzero(np.asarray(abs(whole).sum(axis=0)).ravel())  # coordinates of padded cells do nothing
-    whole = whole[:, used]
     answers = whole @ nearest(whole, np.concatenate([counts.ravel() for counts in tables.values()]), norm)
     ends = np.cumsum([counts.size for counts in tables.values()])[:-1]
     pieces = zip(tables.items(), np.split(answers, ends), strict=True)
@@ -87,28 +86,48 @@ def _from_coordinates(
     shares: list[list[Floats]],
     first: dict[tuple[tuple[int, int], ...], int],
     width: int,
-) -> tuple[Any, np.ndarray[Any, np.dtype[np.int64]], int]:
+) -> tuple[Any, Integers, int]:
     """The real cells of a table from its own coordinates, and the number of each of them among all coordinates."""
     sparse = scipy_sparse()
-    factors, spans = [], []
+    factors, levels_of = [], []
     for part in group:
-        chain = frame.fan_outs[part.axis][: part.level]
-        size = frame.sizes[part.axis][part.level]
-        factors.append(sparse.csr_array(from_residuals(np.eye(size), 0, chain, shares[part.axis][: part.level])))
-        spans.append([level_slice(chain, level) for level in range(part.level + 1)])
+        matrix, level_of = _axis_matrix(frame.fan_outs[part.axis][: part.level], shares[part.axis][: part.level])
+        factors.append(sparse.csr_array(matrix))
+        levels_of.append(level_of)
     one = sparse.csr_array(np.ones((1, 1)))
-    matrix = reduce(lambda left, right: sparse.kron(left, right, format="csr"), factors, one)
-    numbers = np.zeros([frame.sizes[part.axis][part.level] for part in group], dtype=np.int64)
+    whole = reduce(lambda left, right: sparse.kron(left, right, format="csr"), factors, one)
+    numbers = np.zeros([len(level_of) for level_of in levels_of], dtype=np.int64)
     for levels in np.ndindex(*(part.level + 1 for part in group)):
-        where = tuple(spans[at][level] for at, level in enumerate(levels))
-        block = numbers[where]
+        where = np.ix_(*(np.flatnonzero(of == level) for of, level in zip(levels_of, levels, strict=True)))
+        shape = np.shape(numbers[where])
         residual = tuple((part.axis, level) for part, level in zip(group, levels, strict=True) if level)
         if residual not in first:
-            first[residual], width = width, width + block.size
-        block[...] = first[residual] + np.arange(block.size).reshape(block.shape)
-    place = np.arange(matrix.shape[0], dtype=np.float64)
+            first[residual], width = width, width + prod(shape)
+        numbers[where] = first[residual] + np.arange(prod(shape)).reshape(shape)
+    place = np.arange(whole.shape[0], dtype=np.float64)
     kept = Layout(frame).real(table, place).ravel().astype(np.int64)
-    return matrix[kept], numbers.ravel(), width
+    return whole[kept], numbers.ravel(), width
+
+
+def _axis_matrix(chain: Sequence[int], shares: Sequence[Floats]) -> tuple[Floats, Integers]:
+    """Padded cells of an axis from its free coordinates, and the level of each of these.
+
+    A parent with f real children has f - 1 free differences: the last real child makes up for the others, and padded
+    ones, which stand behind the real ones, do not differ from nothing.
+    """
+    size = prod(chain)
+    completed, level_of = [np.eye(size)[:, :1]], [0]
+    for level in range(1, len(chain) + 1):
+        start, slots = level_slice(chain, level).start, chain[level - 1] - 1
+        for parent, real in enumerate((shares[level - 1] > 0).sum(axis=1).tolist()):
+            for child in range(real - 1):
+                column = np.zeros((size, 1))
+                column[start + parent * slots + child] = 1.0
+                if real <= slots:
+                    column[start + parent * slots + real - 1] = -1.0
+                completed.append(column)
+                level_of.append(level)
+    return from_residuals(np.hstack(completed), 0, chain, shares), np.array(level_of)
 
 
 def _checked(schema: Schema, table: Table, counts: Floats) -> Floats:
