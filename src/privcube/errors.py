@@ -99,6 +99,17 @@ def quoted(value: object) -> str:
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}... ({len(text):,} characters)"
 
 
+def counted(number: int) -> str:
+    """A whole number of any length, for people.
+
+    >>> counted(1234567), counted(10**40)
+    ('1,234,567', 'about 1e40')
+    """
+    if number < 10**15:
+        return f"{number:,}"
+    return f"about 1e{int(number.bit_length() * 0.30103)}"
+
+
 def listed(names: Iterable[str]) -> str:
     """A few names and how many more there are."""
     known = list(names)

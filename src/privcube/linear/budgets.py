@@ -55,7 +55,7 @@ def optimal_budgets(
 ) -> Floats:
     """eps_i for every row of S such that the weighted variance of R (S x + noise) is least.
 
-    With "auto" the closed form is used where S is groupable and it is optimal (Theorem 3.4 and `_alike`), and the convex
+    With "auto" the closed form is used where S is groupable and it is optimal (Theorem 3.4 and `_alike`), the convex
     programme otherwise.
 
     >>> Q = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])

@@ -14,7 +14,7 @@ import numpy as np
 
 from privcube.algebra.hashing import bucket_and_sign
 from privcube.algebra.lattice import Integers
-from privcube.errors import PlanError
+from privcube.errors import PlanError, counted
 from privcube.linear.sparse import scipy_sparse
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, SketchGroup
@@ -155,7 +155,9 @@ def _kronecker(factors: Sequence[Any]) -> Any:
     sparse = scipy_sparse()
     columns = prod(factor.shape[1] for factor in factors)
     if columns > _MOST_COLUMNS:
-        raise PlanError("explicit matrix", expected=f"a domain of at most {_MOST_COLUMNS:,} cells", given=columns)
+        raise PlanError(
+            "explicit matrix", expected=f"a domain of at most {_MOST_COLUMNS:,} cells", given=counted(columns)
+        )
     one = sparse.csr_array(np.ones((1, 1)))
     return reduce(lambda left, right: sparse.kron(left, right, format="csr"), factors, one)
 

@@ -7,15 +7,19 @@ and too large values stay by themselves at every level; the total above all leve
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
+from typing import Final
 
 from privcube.errors import SchemaError, listed
 from privcube.model.amounts import Amount, decimal_text, exact
 
 Label = str | int | bool
+
+_NOT_TEXT: Final = ("Cc", "Cs", "Zl", "Zp")  # controls, surrogates, line and paragraph separators
 
 
 @dataclass(frozen=True)
@@ -248,5 +252,7 @@ def check_name(subject: str, name: object) -> None:
     expected = "text that is not empty, of at most 1,000 characters, without control characters"
     if not isinstance(name, str) or not name.strip() or len(name) > 1000:
         raise SchemaError(subject, expected=expected, given=name)
-    if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) < 0xE000 for char in name):
+    if not name.isascii() and any(unicodedata.category(char) in _NOT_TEXT for char in name):
+        raise SchemaError(subject, expected=expected, given=name)
+    if any(ord(char) < 32 or ord(char) == 127 for char in name):
         raise SchemaError(subject, expected=expected, given=name)

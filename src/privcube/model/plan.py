@@ -12,24 +12,22 @@ the whole plan costs at most epsilon (or rho) by composition, checked as integer
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privcube.errors import PlanError
-from privcube.model.amounts import decimal_text
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, SketchGroup, group_rows, has_signs
+from privcube.model.groups import Group, group_rows, has_signs
 from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import PlanOptions
+from privcube.model.plan_document import digest_of, plan_document, plan_parts
 from privcube.model.workload import Entry, Table, Workload, canonical, table_cells, table_name
 
 
@@ -119,47 +117,19 @@ class Plan:
 
     # Document
 
-    def to_document(self) -> dict[str, Any]:
-        """The plan as JSON-ready values, without its digest."""
-        guarantee = self.guarantee
-        return {
-            "format": "privcube plan 1",
-            "schema": {attribute.name: attribute.cells for attribute in self.workload.schema},
-            "workload": {
-                "tables": [[entry if isinstance(entry, str) else list(entry) for entry in t] for t in self.workload],
-                "weights": list(self.workload.weights),
-            },
-            "guarantee": {
-                "kind": guarantee.kind,
-                **{name: decimal_text(amount) for name, amount in guarantee.amounts.items()},
-                "neighbors": guarantee.neighbors,
-                "max_rows_per_person": guarantee.max_rows_per_person,
-            },
-            "options": {name: getattr(self.options, name) for name in ("strategy", "budgets", "recovery", "effort")},
-            "frame": {
-                "kind": self.frame.kind,
-                "branching": self.frame.branching,
-                "leveled": sorted(self.frame.leveled),
-            },
-            "groups": [
-                group._asdict() if isinstance(group, SketchGroup) else [list(part) for part in group]
-                for group in self.groups
-            ],
-            "shares": list(self.shares),
-            "denominator": self.denominator,
-            "sources": None if self.sources is None else [list(used) for used in self.sources],
-            "predicted_variance_per_cell": list(self.table_variances),
-        }
-
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the document: two plans with the same digest do the same."""
-        canonical_text = json.dumps(self.to_document(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical_text.encode()).hexdigest()
+        return digest_of(plan_document(self))
 
     def to_json(self) -> str:
         """The plan as JSON, with its digest."""
-        return json.dumps({**self.to_document(), "digest": self.digest}, indent=1)
+        return json.dumps({**plan_document(self), "digest": self.digest}, indent=1, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """Read a plan, checked like any other, and refused if its digest does not fit what it says."""
+        return cls(**plan_parts(text))
 
 
 def squared_l2(guarantee: Guarantee, group: Group) -> int:

@@ -102,6 +102,9 @@ class Schema:
     def __getitem__(self, name: str) -> Attribute:
         return self.attributes[self.position(name)]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions
+
     def __iter__(self) -> Iterator[Attribute]:
         return iter(self.attributes)
 

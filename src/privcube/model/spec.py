@@ -9,15 +9,13 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, field
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, cast
 
 from privcube.errors import GuaranteeError, SpecError
 from privcube.model.amounts import Amount, decimal_text
-from privcube.model.attribute import Attribute
+from privcube.model.attribute_document import ATTRIBUTE_KEYS, attribute_document, attribute_from, present
 from privcube.model.guarantee import Guarantee, guarantee_from
-from privcube.model.levels import Level
 from privcube.model.options import PlanOptions
 from privcube.model.request import WorkloadRequest
 from privcube.model.schema import Schema
@@ -169,7 +167,7 @@ def _from_document(document: dict[str, Any]) -> Spec:
         data=source,
         guarantee=guarantee,
         ledger=_ledger(privacy, privacy.amounts(totals), protected),
-        schema=Schema(_attribute(section) for section in root.sections("attributes", _ATTRIBUTE_KEYS)),
+        schema=Schema(attribute_from(section) for section in root.sections("attributes", ATTRIBUTE_KEYS)),
         request=WorkloadRequest.from_section(root.section("workload", WorkloadRequest.KEYS)),
         options=PlanOptions(**cast(Any, {key: options.text(key) for key in options.given})),
         output=root.section("output", ("path",), required=False).text("path", "out"),
@@ -213,33 +211,6 @@ def _check_total(spent: Guarantee, total: Guarantee) -> None:
             )
 
 
-_POLICY_KEYS: Final = ("missing", "other", "underflow", "overflow")
-_ATTRIBUTE_KEYS: Final = ("name", "values", "size", "bins", "levels", "ordered", *_POLICY_KEYS, "draft")
-
-
-def _attribute(section: Section) -> Attribute:
-    levels = [
-        Level(
-            level.text("name"),
-            groups=level.raw("groups", None),
-            width=level.integer("width", None),
-            bins=level.raw("bins", None),
-        )
-        for level in section.sections("levels", ("name", "groups", "width", "bins"), required=False)
-    ]
-    policies = {key: section.text(key) for key in _POLICY_KEYS if key in section.given}
-    return Attribute(
-        section.text("name"),
-        values=section.raw("values", None),
-        size=section.raw("size", None),
-        bins=section.raw("bins", None),
-        levels=levels,
-        ordered=section.flag("ordered", None),
-        draft=section.flag("draft", False),
-        **cast(Any, policies),
-    )
-
-
 def _to_document(spec: Spec) -> dict[str, Any]:
     rows = spec.guarantee.max_rows_per_person
     data = {
@@ -258,48 +229,10 @@ def _to_document(spec: Spec) -> dict[str, Any]:
         if spec.ledger.total is not None:
             privacy |= {f"total_{name}": decimal_text(amount) for name, amount in spec.ledger.total.amounts.items()}
     return {
-        "data": _present(data),
+        "data": present(data),
         "privacy": privacy,
-        "attributes": [_attribute_document(attribute) for attribute in spec.schema],
+        "attributes": [attribute_document(attribute) for attribute in spec.schema],
         "workload": spec.request.to_document(),
         "plan": {key: getattr(spec.options, key) for key in ("strategy", "effort", "budgets", "recovery")},
         "output": {"path": spec.output},
     }
-
-
-def _attribute_document(attribute: Attribute) -> dict[str, Any]:
-    document: dict[str, Any] = _present(
-        {
-            "name": attribute.name,
-            "values": None if attribute.values is None else list(attribute.values),
-            "size": attribute.size,
-            "bins": None if attribute.bins is None else [_number(edge) for edge in attribute.bins],
-            "ordered": attribute.ordered,
-            "missing": attribute.missing,
-            "other": attribute.other,
-            "draft": attribute.draft or None,
-        }
-    )
-    if attribute.bins is not None:
-        document |= {"underflow": attribute.underflow, "overflow": attribute.overflow}
-    if attribute.levels:
-        document["levels"] = [
-            _present(
-                {
-                    "name": level.name,
-                    "groups": None if level.groups is None else {key: list(members) for key, members in level.groups},
-                    "width": level.width,
-                    "bins": None if level.bins is None else [_number(edge) for edge in level.bins],
-                }
-            )
-            for level in attribute.levels
-        ]
-    return document
-
-
-def _number(edge: Fraction) -> int | str:
-    return int(edge) if edge.denominator == 1 and abs(edge) < 2**63 else decimal_text(edge)
-
-
-def _present(document: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in document.items() if value is not None}

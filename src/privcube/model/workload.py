@@ -154,7 +154,12 @@ class Workload:
         return len(self._weights)
 
     def __contains__(self, table: object) -> bool:
-        return table in self._weights
+        try:
+            return canonical(self.schema, table) in self._weights  # type: ignore[arg-type]
+        except WorkloadError:
+            return False
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def weights(self) -> tuple[float, ...]:

@@ -21,6 +21,7 @@ import decimal
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 _DIGITS: Final = 60
@@ -61,6 +62,7 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
         return max(Fraction(0), _rounded(epsilon + slack, decimal.ROUND_CEILING))
 
 
+@lru_cache(maxsize=256)
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest rho, rounded down, such that rho-zCDP implies (epsilon, delta)-DP.
 

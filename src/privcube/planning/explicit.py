@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
-from privcube.errors import PlanError
+from privcube.errors import PlanError, counted
 from privcube.linear.matrices import strategy_matrix, workload_matrix
 from privcube.linear.recovery import optimal_recovery, predicted_variances
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, group_rows
 from privcube.model.workload import Workload, table_cells
 
-MOST_CELLS: Final = 4_096
+MOST_CELLS: Final = 1_024
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,9 @@ class ExplicitStructure:
         """Write out the matrices."""
         domain = workload.schema.domain_size
         if domain > MOST_CELLS:
-            raise PlanError("sketch", expected=f"a domain of at most {MOST_CELLS:,} cells", given=f"{domain:,} cells")
+            raise PlanError(
+                "sketch", expected=f"a domain of at most {MOST_CELLS:,} cells", given=f"{counted(domain)} cells"
+            )
         cells = [table_cells(workload.schema, table) for table in workload]
         return cls(
             groups=tuple(groups),

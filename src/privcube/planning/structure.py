@@ -10,18 +10,23 @@ over axes. Here every axis is divided by its number of leaves, so that the size 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
 from privcube.algebra.lattice import Family, Floats, Incidence, Part, ResidualIndex
-from privcube.errors import PlanError
+from privcube.errors import PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
 from privcube.model.workload import Axis, Workload, table_cells, table_name
 from privcube.planning.ranges import energies
+
+MOST_BELOW_A_TABLE: Final = 200_000
+MOST_BELOW_ALL: Final = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ class Structure:
     def of(cls, workload: Workload, frame: Frame, groups: Sequence[QueryGroup]) -> Structure:
         """Work out the incidences; no cell is enumerated."""
         wanted = table_family(workload, frame)
+        refuse_too_large(wanted)
         index = ResidualIndex([len(chain) for chain in frame.fan_outs], wanted)
         return cls(
             workload=workload,
@@ -85,6 +91,17 @@ class Structure:
         precisions = self.precisions(variances)
         self.require_answerable(precisions > 0)
         return self.says.times(self.importance() / precisions**2) / variances**2
+
+
+def refuse_too_large(tables: Family) -> None:
+    """Refuse a workload with more residuals below its tables than fit in memory, before they are listed."""
+    choices = [sum(1 for factor in part.factors if factor) for part in tables.parts]
+    below = [math.prod([choices[part] for part in member]) for member in tables.members]
+    for count, most, what in ((max(below), MOST_BELOW_A_TABLE, "a table"), (sum(below), MOST_BELOW_ALL, "all tables")):
+        if count > most:
+            raise PlanError(
+                "strategy", expected=f"at most {most:,} residuals below {what} in its frame", given=counted(count)
+            )
 
 
 def cells_part(frame: Frame, axis: int, level: int) -> Part:

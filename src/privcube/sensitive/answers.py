@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from privcube.algebra.hashing import bucket_and_sign
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import QueryGroup
+from privcube.model.groups import Group, SketchGroup
 from privcube.model.workload import Table
 from privcube.planning.layout import Layout
 
 Counts = NDArray[np.int64]
 
 
-def exact_answers(frame: Frame, group: QueryGroup, table: Table, counts: Counts) -> Counts:
+def exact_answers(frame: Frame, group: Group, table: Table, counts: Counts) -> Counts:
     """The answers to a group, row-major, from the exact counts of a table whose attributes include the group's.
 
     >>> from privcube.model.groups import GroupPart
@@ -25,6 +26,8 @@ def exact_answers(frame: Frame, group: QueryGroup, table: Table, counts: Counts)
     """
     if counts.dtype.kind not in "iu":
         raise PlanError("exact counts", expected="whole numbers")
+    if isinstance(group, SketchGroup):
+        return _bucket_sums(frame, group, table, counts)
     axes = [spot for entry in table for spot in frame.footprint(frame.schema[_plain(entry)])]
     answers = Layout(frame).padded(table, counts.astype(np.int64))
     answers = answers.reshape([frame.sizes[axis][level] for axis, level in axes])
@@ -42,6 +45,15 @@ def exact_answers(frame: Frame, group: QueryGroup, table: Table, counts: Counts)
             halves = answers.reshape(*answers.shape[:at], -1, 2, *answers.shape[at + 1 :])
             answers = np.take(halves, 0, axis=at + 1) - np.take(halves, 1, axis=at + 1)
     return np.asarray(answers, dtype=np.int64).ravel()
+
+
+def _bucket_sums(frame: Frame, group: SketchGroup, table: Table, counts: Counts) -> Counts:
+    if table != frame.schema.names:
+        raise PlanError("exact counts", expected="the base table, for a sketch")
+    bucket, sign = bucket_and_sign(group.partition, group.buckets, counts.size)
+    sums = np.zeros(group.buckets, dtype=np.int64)
+    np.add.at(sums, bucket, sign * counts.ravel().astype(np.int64))
+    return sums
 
 
 def _plain(entry: object) -> str:

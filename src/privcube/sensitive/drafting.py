@@ -15,10 +15,15 @@ from typing import Final
 
 from privcube.errors import SchemaError
 from privcube.model.attribute import Attribute, Policy
+from privcube.model.levels import check_name
 from privcube.model.schema import Schema
 
 _MOST_VALUES: Final = 100
 _BINS: Final = 10
+
+
+class DraftingError(SchemaError):
+    """A column that no attribute can be drafted from; the message holds no value."""
 
 
 def draft_schema(path: str | Path) -> Schema:
@@ -36,7 +41,7 @@ def draft_schema(path: str | Path) -> Schema:
         raise SchemaError(subject, expected="a CSV file in UTF-8") from None
     if not header:
         raise SchemaError(subject, expected="a header with the names of the columns", given="an empty file")
-    return Schema(_attribute(name, values) for name, values in zip(header, found, strict=True))
+    return Schema(_checked(name, values) for name, values in zip(header, found, strict=True))
 
 
 def _distinct(subject: str, header: list[str], rows: Iterable[list[str]]) -> list[set[str]]:
@@ -49,11 +54,24 @@ def _distinct(subject: str, header: list[str], rows: Iterable[list[str]]) -> lis
     return found
 
 
+def _checked(name: str, found: set[str]) -> Attribute:
+    """The attribute, or an error that does not pass on what the schema says of a value."""
+    check_name("name of a column", name)
+    try:
+        return _attribute(name, found)
+    except DraftingError:
+        raise
+    except SchemaError:
+        raise DraftingError(
+            f"column {name!r}", expected="values without control characters, of at most 1,000 characters"
+        ) from None
+
+
 def _attribute(name: str, found: set[str]) -> Attribute:
     present = {text for text in found if text.strip()}
     missing: Policy = "category" if len(present) < len(found) else "refuse"
     if not present:
-        raise SchemaError(f"column {name!r}", expected="at least one value", given="only missing ones")
+        raise DraftingError(f"column {name!r}", expected="at least one value", given="only missing ones")
     numbers = _numbers(present)
     if numbers is not None and len(present) > _MOST_VALUES:
         return Attribute(
@@ -61,11 +79,11 @@ def _attribute(name: str, found: set[str]) -> Attribute:
             missing=missing, draft=True,
         )  # fmt: skip
     if len(present) > _MOST_VALUES:
-        raise SchemaError(
+        raise DraftingError(
             f"column {name!r}",
             expected=f"at most {_MOST_VALUES} distinct values, or numbers; leave the column out of the file, or "
             "declare the attribute by hand",
-            given=f"{len(present):,}",
+            given="more",
         )
     if numbers is not None and all(text.lstrip("-").isdecimal() and text == str(int(text)) for text in present):
         return Attribute(name, values=sorted(map(int, present)), missing=missing, draft=True)

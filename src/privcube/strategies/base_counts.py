@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from privcube.errors import PlanError
+from privcube.errors import PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, group_rows
 from privcube.model.workload import Workload
@@ -25,6 +25,6 @@ def propose(workload: Workload) -> Proposal:
         raise PlanError(
             "base_counts",
             expected=f"a domain of at most {MOST_CELLS:,} cells",
-            given=f"{rows:.3g} cells, {rows * 8 / 2**30:.3g} GiB" if rows < 10**300 else "more than 1e300 cells",
+            given=f"{counted(rows)} cells, {counted(rows * 8 // 2**30)} GiB of counts",
         )
     return Proposal(frame, (group,), ((0,),) * len(workload))

@@ -13,7 +13,7 @@ from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, QueryGroup, cells_groups, group_rows, product_groups
 from privcube.model.workload import Axis, Table, Workload
 from privcube.planning.ranges import mean_nodes
-from privcube.planning.structure import table_family
+from privcube.planning.structure import refuse_too_large, table_family
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,9 @@ class Proposal:
 
 def contrasts(workload: Workload, frame: Frame) -> Proposal:
     """One group of contrasts for every residual below the workload; every chain has fan-out 2."""
-    index = ResidualIndex([len(chain) for chain in frame.fan_outs], table_family(workload, frame))
+    wanted = table_family(workload, frame)
+    refuse_too_large(wanted)
+    index = ResidualIndex([len(chain) for chain in frame.fan_outs], wanted)
     groups = [tuple([GroupPart(axis, level, True) for axis, level in residual]) for residual in index.residuals()]
     return Proposal(frame, tuple(groups), None)
 

@@ -1,0 +1,106 @@
+"""A plan as a JSON document that says everything the plan decides. Zone: PUBLIC."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from privcube.errors import PlanError, PrivcubeError
+from privcube.model.amounts import decimal_text
+from privcube.model.attribute_document import ATTRIBUTE_KEYS, attribute_document, attribute_from
+from privcube.model.frame import Frame
+from privcube.model.groups import Group, GroupPart, SketchGroup
+from privcube.model.guarantee import guarantee_from
+from privcube.model.options import PlanOptions
+from privcube.model.schema import Schema
+from privcube.model.toml_reader import Section
+from privcube.model.workload import Axis, Workload
+
+if TYPE_CHECKING:
+    from privcube.model.plan import Plan
+
+FORMAT: Final = "privcube plan 1"
+_OPTIONS: Final = ("strategy", "budgets", "recovery", "effort")
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """The plan as JSON-ready values, without its digest."""
+    guarantee = plan.guarantee
+    return {
+        "format": FORMAT,
+        "attributes": [attribute_document(attribute) for attribute in plan.workload.schema],
+        "tables": [[entry if isinstance(entry, str) else list(entry) for entry in table] for table in plan.workload],
+        "weights": list(plan.workload.weights),
+        "guarantee": {
+            "amounts": {name: decimal_text(amount) for name, amount in guarantee.amounts.items()},
+            "neighbors": guarantee.neighbors,
+            "max_rows_per_person": guarantee.max_rows_per_person,
+            "calibration": getattr(guarantee, "calibration", "zcdp"),
+        },
+        "options": {name: getattr(plan.options, name) for name in _OPTIONS},
+        "frame": {
+            "kind": plan.frame.kind,
+            "branching": plan.frame.branching,
+            "leveled": sorted(plan.frame.leveled),
+        },
+        "groups": [
+            group._asdict() if isinstance(group, SketchGroup) else [list(part) for part in group]
+            for group in plan.groups
+        ],
+        "shares": list(plan.shares),
+        "denominator": plan.denominator,
+        "sources": None if plan.sources is None else [list(used) for used in plan.sources],
+        "predicted_variance_per_cell": list(plan.table_variances),
+    }
+
+
+def digest_of(document: dict[str, Any]) -> str:
+    """SHA-256 of a document in canonical JSON."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def plan_parts(text: str) -> dict[str, Any]:
+    """The fields of the plan that a JSON text describes."""
+    try:
+        document = json.loads(text)
+        given = document.pop("digest", None)
+        if document.get("format") != FORMAT:
+            raise PlanError("plan", expected=f"the format {FORMAT!r}", given=document.get("format"))
+        if given != digest_of(document):
+            raise PlanError("plan", expected="a digest that fits the plan", given="one that does not: it was changed")
+        return _parts(document)
+    except PrivcubeError:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise PlanError("plan", expected="the JSON of a plan", given=text) from None
+
+
+def _parts(document: dict[str, Any]) -> dict[str, Any]:
+    sections = [Section(f"attributes[{i}]", item, ATTRIBUTE_KEYS) for i, item in enumerate(document["attributes"])]
+    schema = Schema(attribute_from(section) for section in sections)
+    tables = [[entry if isinstance(entry, str) else Axis(*entry) for entry in table] for table in document["tables"]]
+    guarantee, frame, sources = document["guarantee"], document["frame"], document["sources"]
+    return {
+        "workload": Workload.tables(schema, tables, weights=document["weights"]),
+        "guarantee": guarantee_from(
+            guarantee["amounts"],
+            neighbors=guarantee["neighbors"],
+            max_rows_per_person=guarantee["max_rows_per_person"],
+            calibration=guarantee["calibration"],
+        ),
+        "options": PlanOptions(**document["options"]),
+        "frame": Frame(schema, frame["kind"], frame["branching"], frozenset(frame["leveled"])),
+        "groups": tuple(_group(group) for group in document["groups"]),
+        "shares": tuple(int(share) for share in document["shares"]),
+        "denominator": int(document["denominator"]),
+        "sources": None if sources is None else tuple(tuple(used) for used in sources),
+        "table_variances": tuple(float(variance) for variance in document["predicted_variance_per_cell"]),
+    }
+
+
+def _group(group: Any) -> Group:
+    if isinstance(group, dict):
+        return SketchGroup(group["partition"], group["buckets"])
+    return tuple(GroupPart(*part) for part in group)
