@@ -47,6 +47,7 @@ check: $(VENV)/.development
 
 bench: $(VENV)/.development
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/framework.py
 
 docs: $(VENV)/.development
 	$(BIN)/python tools/cli_reference.py
