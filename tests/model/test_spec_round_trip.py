@@ -25,7 +25,7 @@ printable = st.one_of(
     st.sampled_from(
         ["it's", 'a "quote"', "back\\slash", "C:\\new\\table", "'''", '"""', "é", "日本", "🙂", "#", "[x]", "a.b", " "]
     ),
-    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8),
+    st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=8),
 ).filter(
     lambda text: (
         text.strip()
