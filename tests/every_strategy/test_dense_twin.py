@@ -79,7 +79,7 @@ def test_optimal_recovery_equals_dense_least_squares(strategy: str, data: st.Dat
     made = planned(strategy, data.draw(workloads()), data.draw(GUARANTEES), budgets, "optimal")
     rows, queries, noise = dense(made)
     recovery = linear.optimal_recovery(queries, rows, noise)
-    np.testing.assert_allclose(recovery @ rows, queries, atol=1e-7)
+    np.testing.assert_allclose(recovery @ rows, queries, atol=1e-7 if budgets == "iterated" else 1e-9)
     per_query = linear.predicted_variances(recovery, noise)
     start = 0
     for table, variance in zip(made.workload, made.table_variances, strict=True):
@@ -88,7 +88,7 @@ def test_optimal_recovery_equals_dense_least_squares(strategy: str, data: st.Dat
         start += cells
     answers = np.cos(np.arange(len(noise)) * 1.7) * 50
     flat = np.concatenate([table.ravel() for table in recover(made, answers).values()])
-    np.testing.assert_allclose(flat, recovery @ answers, atol=1e-7)
+    np.testing.assert_allclose(flat, recovery @ answers, atol=1e-6 if budgets == "iterated" else 1e-8)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
