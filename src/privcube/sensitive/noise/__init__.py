@@ -1,0 +1,15 @@
+"""Exact noise on whole numbers, from the operating system's generator. Zone: SENSITIVE.
+
+bits        random words, and comparisons of a uniform number with a probability until its bits decide
+fixed       bounds on exponentials in whole-number arithmetic
+tables      draws from a distribution given by bounds on its tails
+laplace     discrete Laplace noise
+gaussian    discrete Gaussian noise
+max_norm    noise for several groups at once, by the largest of their L1 norms
+"""
+
+from privcube.sensitive.noise.gaussian import discrete_gaussian
+from privcube.sensitive.noise.laplace import discrete_laplace
+from privcube.sensitive.noise.max_norm import max_norm_noise
+
+__all__ = ["discrete_gaussian", "discrete_laplace", "max_norm_noise"]

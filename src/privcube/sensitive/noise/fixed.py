@@ -1,0 +1,47 @@
+"""Bounds on exponentials of fractions, as whole numbers over a power of two. Zone: SENSITIVE.
+
+`decimal` rounds exp correctly at any precision, so the exact value lies within one unit in the last place of exp of the
+rounded argument; the argument's own rounding is allowed for. No binary floating point takes part.
+"""
+
+from __future__ import annotations
+
+import decimal
+from decimal import Decimal
+from fractions import Fraction
+
+
+def exp_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
+    """low <= exp(-exponent) * 2^bits <= high, for an exponent of at least 0.
+
+    >>> low, high = exp_bounds(Fraction(1), 64)
+    >>> high - low <= 2 and low / 2**64
+    0.36787944117144233
+    """
+    if exponent == 0:
+        return 1 << bits, 1 << bits
+    if 7 * exponent > 5 * (bits + 8):  # exp(-x) < 2^(-1.4 x) <= 2^-bits
+        return 0, 1
+    digits = bits * 31 // 100 + 30
+    context = decimal.Context(prec=digits, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+    argument = context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
+    value = context.exp(-argument)
+    # |argument - exponent| <= exponent * 10^(1 - digits), and exp itself is off by at most one unit: 10^(1 - digits).
+    slack = Fraction(value) * (exponent + 2) * Fraction(2, 10 ** (digits - 1))
+    scaled = Fraction(value) * (1 << bits)
+    margin = slack * (1 << bits)
+    return max(0, _floor(scaled - margin)), _floor(scaled + margin) + 1
+
+
+def product_bounds(left: tuple[int, int], right: tuple[int, int], bits: int) -> tuple[int, int]:
+    """Bounds on a product of two numbers of at least 0."""
+    return left[0] * right[0] >> bits, (left[1] * right[1] >> bits) + 1
+
+
+def ratio_bounds(top: tuple[int, int], bottom: tuple[int, int], bits: int) -> tuple[int, int]:
+    """Bounds on a ratio of two numbers above 0."""
+    return (max(top[0], 0) << bits) // bottom[1], -(-(top[1] << bits) // max(bottom[0], 1))
+
+
+def _floor(number: Fraction) -> int:
+    return number.numerator // number.denominator

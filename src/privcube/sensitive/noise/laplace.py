@@ -1,0 +1,92 @@
+"""Discrete Laplace noise: P(X = k) proportional to exp(-|k| / scale), for a rational scale. Zone: SENSITIVE.
+
+Formal guarantee. Adding it to whole numbers that a neighboring change moves by at most D in L1 costs epsilon = D/scale:
+the probabilities of any outcome differ by a factor of at most exp(D/scale). The draws are exact (`tables`, `bits`).
+
+Up to a scale of about a thousand |X| is drawn from a table of its tails, 2 r^k / (1 + r) with r = exp(-1/scale), and
+the sign from one more bit. Beyond, X = G - G' for two geometric numbers with P(G >= k) = r^k; and G = 1024 A + B, where
+A is geometric with scale/1024 and B, independent of it, has P(B >= b) = (r^b - r^1024) / (1 - r^1024): the weight
+r^(1024 a + b) is a product. So a scale of any size takes a few small tables.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcube.errors import GuaranteeError
+from privcube.sensitive.noise.bits import Source, system_words
+from privcube.sensitive.noise.fixed import exp_bounds, product_bounds, ratio_bounds
+from privcube.sensitive.noise.tables import TailTable
+
+_BITS: Final = 320
+_LARGEST_TABLE_SCALE: Final = 1500
+_DIGIT: Final = 1024
+_SMALLEST_SCALE: Final = Fraction(1, 10**15)
+_LARGEST_SCALE: Final = Fraction(10**15)
+
+
+def discrete_laplace(scale: Fraction, count: int, source: Source = system_words) -> NDArray[np.int64]:
+    """Independent draws of discrete Laplace noise."""
+    check_scale(scale)
+    if scale > _LARGEST_TABLE_SCALE:
+        return _geometric(scale, count, source) - _geometric(scale, count, source)
+    magnitude = _two_sided_table(scale).draw(count, source)
+    signs = np.unpackbits(source(-(-count // 64)).view(np.uint8))[:count]
+    return np.where(signs == 1, -magnitude, magnitude)
+
+
+def check_scale(scale: Fraction) -> None:
+    """A scale that is exact and within what the sampler is built for."""
+    if not isinstance(scale, Fraction) or not _SMALLEST_SCALE <= scale <= _LARGEST_SCALE:
+        raise GuaranteeError("noise scale", expected="a fraction from 1e-15 to 1e15", given=scale)
+
+
+def _geometric(scale: Fraction, count: int, source: Source) -> NDArray[np.int64]:
+    if scale <= _LARGEST_TABLE_SCALE:
+        return _geometric_table(scale).draw(count, source)
+    upper = _geometric(scale / _DIGIT, count, source)
+    return upper * _DIGIT + _digit_table(scale).draw(count, source)
+
+
+@lru_cache(maxsize=64)
+def _two_sided_table(scale: Fraction) -> TailTable:
+    def tail(k: int, bits: int) -> tuple[int, int]:
+        low, high = exp_bounds(1 / scale, bits)
+        top_low, top_high = exp_bounds(k / scale, bits)
+        return ratio_bounds((2 * top_low, 2 * top_high), ((1 << bits) + low, (1 << bits) + high), bits)
+
+    one = 1 << _BITS
+    step = exp_bounds(1 / scale, _BITS)
+    start = ratio_bounds((2 * step[0], 2 * step[1]), (one + step[0], one + step[1]), _BITS)
+    return TailTable.of(_powers(start, step), _BITS, tail)
+
+
+@lru_cache(maxsize=64)
+def _geometric_table(scale: Fraction) -> TailTable:
+    step = exp_bounds(1 / scale, _BITS)
+    return TailTable.of(_powers(step, step), _BITS, lambda k, bits: exp_bounds(k / scale, bits))
+
+
+@lru_cache(maxsize=64)
+def _digit_table(scale: Fraction) -> TailTable:
+    def tail(b: int, bits: int) -> tuple[int, int]:
+        low, high = exp_bounds(b / scale, bits)
+        end_low, end_high = exp_bounds(_DIGIT / scale, bits)
+        one = 1 << bits
+        return ratio_bounds((low - end_high, high - end_low), (one - end_high, one - end_low), bits)
+
+    bounds = [tail(b, _BITS) for b in range(1, _DIGIT)]
+    return TailTable.of(bounds, _BITS, tail, last=_DIGIT - 1)
+
+
+def _powers(start: tuple[int, int], step: tuple[int, int]) -> list[tuple[int, int]]:
+    """start, start * step, start * step^2, ... down to 2^-64; each product loses at most two units of 2^-320."""
+    bounds = [start]
+    while bounds[-1][1] >> (_BITS - 64):
+        bounds.append(product_bounds(bounds[-1], step, _BITS))
+    return bounds
