@@ -5,7 +5,8 @@ error to expect. Formal guarantee: every group has rows of entries 0, +1, -1 wit
 its answers by 1 in L1 and in L2. With max_rows_per_person = c a neighboring change moves a group by at most
   L1: c (add_remove) or 2c (replace_one);
   L2 squared: c^2 (add_remove); 2c^2 (replace_one, cells); 4c^2 (replace_one, contrasts: both ends may share a row).
-Pure: Laplace noise of scale L1 / (epsilon share) on group g costs epsilon * share_g. Gaussian: variance
+Pure: Laplace noise of scale L1 / (epsilon share) on group g costs epsilon * share_g, and so does max-norm noise of that
+scale on a whole bundle of groups, since the largest of their L1 norms moves by L1 at most. Gaussian: variance
 L2^2 / (2 rho share) costs rho * share_g. The shares are whole numbers over one denominator that sum to it at most, so
 the whole plan costs at most epsilon (or rho) by composition, checked as integers in `__post_init__`.
 """
@@ -44,10 +45,18 @@ class Plan:
     denominator: int
     table_variances: tuple[float, ...] = field(repr=False)  # mean variance of a cell, per table
     sources: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)  # direct recovery: groups per table
+    bundles: tuple[tuple[int, ...], ...] | None = field(
+        default=None, repr=False
+    )  # groups noised together; None: singly
 
     def __post_init__(self) -> None:
-        if len(self.shares) != len(self.groups) or not self.groups:
-            raise PlanError("plan", expected="one share of the budget per group, at least one group")
+        if self.bundles is not None:
+            if sorted(group for bundle in self.bundles for group in bundle) != list(range(len(self.groups))):
+                raise PlanError("plan", expected="every group in one bundle")
+            if not isinstance(self.guarantee, PureDP) or not all(self.bundles):
+                raise PlanError("plan", expected="bundles of at least one group, under a pure guarantee")
+        if len(self.shares) != len(self.noised_together) or not self.groups:
+            raise PlanError("plan", expected="one share of the budget per bundle, at least one group")
         if min(self.shares) < 1 or sum(self.shares) > self.denominator:
             raise PlanError("plan", expected="shares of at least 1 that sum to the denominator at most")
         if len(self.table_variances) != len(self.workload):
@@ -55,21 +64,37 @@ class Plan:
 
     # Noise
 
+    @property
+    def noised_together(self) -> tuple[tuple[int, ...], ...]:
+        """The bundles: groups that share one budget and one draw of max-norm noise; as a rule one group each."""
+        return self.bundles if self.bundles is not None else tuple((group,) for group in range(len(self.groups)))
+
+    @cached_property
+    def _bundle_of(self) -> dict[int, int]:
+        return {group: number for number, bundle in enumerate(self.noised_together) for group in bundle}
+
     def noise_scale(self, group: int) -> Fraction:
-        """Laplace noise: the scale of every row of a group, exactly."""
+        """Pure: the scale of a group's Laplace noise, or of the max-norm noise of its bundle, exactly."""
         if not isinstance(self.guarantee, PureDP):
             raise PlanError("noise_scale", expected="a pure guarantee; others have a noise_variance")
-        return self.guarantee.rows_changed * self.denominator / (self.guarantee.epsilon * self.shares[group])
+        share = self.shares[self._bundle_of[group]]
+        return self.guarantee.rows_changed * self.denominator / (self.guarantee.epsilon * share)
 
     def noise_variance(self, group: int) -> Fraction:
-        """The variance of the noise on every row of a group, exactly."""
+        """The variance of the noise on every row of a group, of the continuous distribution with the same scale.
+
+        For max-norm noise on a bundle of m rows, n of them in the group, it is 2 (m+1)(m+2) / ((n+1)(n+2)) scale^2.
+        """
         if isinstance(self.guarantee, PureDP):
-            return 2 * self.noise_scale(group) ** 2
+            bundle = self.noised_together[self._bundle_of[group]]
+            return 2 * bundle_factor(self.frame, self.groups, bundle, group) * self.noise_scale(group) ** 2
         moved = squared_l2(self.guarantee, self.groups[group])
         return self.guarantee.gaussian_variance * moved * self.denominator / self.shares[group]
 
     def noise_variances(self) -> NDArray[np.float64]:
         """The noise variances of all groups as floats."""
+        if self.bundles is not None:
+            return np.array([float(self.noise_variance(group)) for group in range(len(self.groups))])
         return noise_variances(self.guarantee, self.groups, self.shares, self.denominator)
 
     # Predicted error
@@ -130,6 +155,14 @@ class Plan:
     def from_json(cls, text: str) -> Plan:
         """Read a plan, checked like any other, and refused if its digest does not fit what it says."""
         return cls(**plan_parts(text))
+
+
+def bundle_factor(frame: Frame, groups: Sequence[Group], bundle: Sequence[int], group: int) -> Fraction:
+    """The variance of a row of a group in a bundle over that of Laplace noise of the same scale; 1 for a single one."""
+    if len(bundle) == 1:
+        return Fraction(1)
+    rows, own = sum(group_rows(frame, groups[g]) for g in bundle), group_rows(frame, groups[group])
+    return Fraction((rows + 1) * (rows + 2), (own + 1) * (own + 2))
 
 
 def squared_l2(guarantee: Guarantee, group: Group) -> int:

@@ -50,6 +50,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         ],
         "shares": list(plan.shares),
         "denominator": plan.denominator,
+        "bundles": None if plan.bundles is None else [list(bundle) for bundle in plan.bundles],
         "sources": None if plan.sources is None else [list(used) for used in plan.sources],
         "predicted_variance_per_cell": list(plan.table_variances),
     }
@@ -81,7 +82,7 @@ def _parts(document: dict[str, Any]) -> dict[str, Any]:
     sections = [Section(f"attributes[{i}]", item, ATTRIBUTE_KEYS) for i, item in enumerate(document["attributes"])]
     schema = Schema(attribute_from(section) for section in sections)
     tables = [[entry if isinstance(entry, str) else Axis(*entry) for entry in table] for table in document["tables"]]
-    guarantee, frame, sources = document["guarantee"], document["frame"], document["sources"]
+    guarantee, frame = document["guarantee"], document["frame"]
     return {
         "workload": Workload.tables(schema, tables, weights=document["weights"]),
         "guarantee": guarantee_from(
@@ -95,9 +96,14 @@ def _parts(document: dict[str, Any]) -> dict[str, Any]:
         "groups": tuple(_group(group) for group in document["groups"]),
         "shares": tuple(int(share) for share in document["shares"]),
         "denominator": int(document["denominator"]),
-        "sources": None if sources is None else tuple(tuple(used) for used in sources),
+        "sources": _numbers(document["sources"]),
+        "bundles": _numbers(document["bundles"]),
         "table_variances": tuple(float(variance) for variance in document["predicted_variance_per_cell"]),
     }
+
+
+def _numbers(lists: Any) -> tuple[tuple[int, ...], ...] | None:
+    return None if lists is None else tuple(tuple(int(number) for number in numbers) for numbers in lists)
 
 
 def _group(group: Any) -> Group:
