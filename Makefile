@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs clean
+.PHONY: help demo test check bench audit docs clean
 
 help:
 	@echo "make demo    install privcube in .venv and run the main job on an example"
 	@echo "make test    run the whole test suite"
 	@echo "make check   lint, types, import contracts, doctests, generated pages"
 	@echo "make bench   measure speed and memory"
+	@echo "make audit   attack the noise with a million runs a side (an hour)"
 	@echo "make docs    regenerate the generated pages (docs/cli.md)"
 	@echo "make clean   remove .venv and caches"
 
@@ -48,6 +49,9 @@ check: $(VENV)/.development
 bench: $(VENV)/.development
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/framework.py
+
+audit: $(VENV)/.development
+	PRIVCUBE_AUDIT_BUNDLES=1000000 $(BIN)/python -m pytest tests/audit
 
 docs: $(VENV)/.development
 	$(BIN)/python tools/cli_reference.py

@@ -7,6 +7,7 @@ import pytest
 
 from privcube import ZCDP, Axis, PureDP, Schema, Workload, errors, linear, plan
 from privcube.model.groups import group_rows
+from privcube.planning.moments import exact_noise_variances
 from privcube.released.recovery import recover
 from privcube.released.uncertainty import Uncertainty
 
@@ -20,15 +21,17 @@ def test_against_the_dense_covariance(strategy: str, guarantee) -> None:
     known = Uncertainty(made)
     rows = linear.strategy_matrix(made.frame, made.groups).toarray()
     noise = np.repeat(made.noise_variances(), [group_rows(made.frame, group) for group in made.groups])
+    drawn = np.repeat(exact_noise_variances(made), [group_rows(made.frame, group) for group in made.groups])
     for table in [("a", "b"), ("b", "c"), ("c",), ()]:
         cells = Workload.tables(SCHEMA, [table])
         queries = linear.workload_matrix(cells, made.frame).toarray()
         weights = np.cos(np.arange(len(queries)) + 1.0)
         recovery = linear.optimal_recovery(weights @ queries, rows, noise)
-        expected = linear.predicted_variances(recovery, noise)[0]
+        expected = linear.predicted_variances(recovery, drawn)[0]
         shape = [SCHEMA[name].cells for name in table]
         assert known.query_variance(table, weights.reshape(shape)) == pytest.approx(expected, rel=1e-9)
-    assert known.cell_variance(("a", "b")) == pytest.approx(made.table_variance(("a", "b")), rel=1e-9)
+    assert known.cell_variance(("a", "b")) == pytest.approx(made.table_variance(("a", "b")), rel=0.1)
+    assert known.cell_variance(("a", "b")) <= made.table_variance(("a", "b"))
 
 
 @pytest.mark.parametrize("strategy", ["marginals", "fourier", "hierarchy", "wavelet", "clusters", "sketch"])

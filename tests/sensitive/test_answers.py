@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from privcube import PureDP, Schema, Workload, errors, linear, plan
+from privcube.planning.layout import Layout
 from privcube.sensitive.answers import exact_answers
 from privcube.strategies import STRATEGIES
 
@@ -21,7 +22,7 @@ def test_answers_are_the_rows_of_s_times_the_counts(strategy: str) -> None:
     counts = np.arange(24, dtype=np.int64).reshape(SCHEMA.shape) * 3 + 2**40
     columns = linear.real_columns(made.frame)
     for group in made.groups:
-        found = exact_answers(made.frame, group, ("a", "b", "c"), counts)
+        found = exact_answers(Layout(made.frame), group, ("a", "b", "c"), counts)
         assert found.dtype == np.int64
         rows = linear.strategy_matrix(made.frame, [group])[:, columns].toarray().astype(np.int64)
         np.testing.assert_array_equal(found, rows @ counts.ravel())
@@ -30,13 +31,13 @@ def test_answers_are_the_rows_of_s_times_the_counts(strategy: str) -> None:
 def test_counts_up_to_2_to_the_62_stay_exact() -> None:
     made = plan(Workload.all_kway(Schema.from_sizes({"a": 2}), 1), PureDP(1), "fourier")
     counts = np.array([2**61 + 1, 2**61 - 1])
-    total, contrast = (exact_answers(made.frame, group, ("a",), counts)[0] for group in made.groups)
+    total, contrast = (exact_answers(Layout(made.frame), group, ("a",), counts)[0] for group in made.groups)
     assert (int(total), int(contrast)) == (2**62, 2)
 
 
 def test_what_is_refused() -> None:
     made = plan(Workload.all_kway(SCHEMA, 2), PureDP(1), "marginals")
     with pytest.raises(errors.PlanError, match="whole numbers"):
-        exact_answers(made.frame, made.groups[0], ("a", "b"), np.ones((2, 3)))
+        exact_answers(Layout(made.frame), made.groups[0], ("a", "b"), np.ones((2, 3)))
     with pytest.raises(errors.PlanError, match="all attributes"):
-        exact_answers(made.frame, made.groups[0], ("a",), np.ones(2, dtype=np.int64))
+        exact_answers(Layout(made.frame), made.groups[0], ("a",), np.ones(2, dtype=np.int64))

@@ -35,7 +35,7 @@ class Layout:
     """Where the real cells of tables stand among the padded ones of a frame; remembers each attribute."""
 
     def __init__(self, frame: Frame) -> None:
-        self._frame = frame
+        self.frame = frame
         self._known: dict[str | Axis, tuple[int, NDArray[np.int64] | None]] = {}
 
     def real(self, table: Table, padded: Floats) -> Floats:
@@ -62,10 +62,10 @@ class Layout:
         """How many padded cells an entry has, and which of them are real; None if all are, in order."""
         if entry not in self._known:
             axis = entry if isinstance(entry, Axis) else Axis(entry)
-            attribute = self._frame.schema[axis.attribute]
-            axes = self._frame.footprint(attribute, axis.level)
-            size = prod([self._frame.sizes[number][level] for number, level in axes])
-            positions = np.asarray(self._frame.positions(attribute, axis.level), dtype=np.int64)
+            attribute = self.frame.schema[axis.attribute]
+            axes = self.frame.footprint(attribute, axis.level)
+            size = prod([self.frame.sizes[number][level] for number, level in axes])
+            positions = np.asarray(self.frame.positions(attribute, axis.level), dtype=np.int64)
             same = len(positions) == size and bool(np.all(positions == np.arange(size)))
             self._known[entry] = (size, None if same else positions)
         return self._known[entry]

@@ -2,7 +2,7 @@
 
 A query with weights w on the cells of a table has variance sum_b |Pi_b w|^2 / (s p_b), s the table's padded cells, over
 the residuals b below the table. It can be asked of any table that the measurements determine, not only of those in the
-workload.
+workload. Plans predict with the variance of continuous noise; here it is that of the whole-number noise that was drawn.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from privcube.model.groups import cells_groups, product_groups
 from privcube.model.plan import Plan
 from privcube.model.workload import Table, axis_cells, table_name
 from privcube.planning.layout import Layout
+from privcube.planning.moments import exact_noise_variances
 from privcube.planning.structure import group_family
 
 
@@ -27,7 +28,8 @@ class Uncertainty:
             raise PlanError("variance of a query", expected="a plan with optimal recovery", given="direct recovery")
         self._plan = plan
         self._family = group_family(plan.frame, product_groups(plan.groups))
-        self._variances = plan.noise_variances()
+        self._weighted_by = plan.noise_variances()
+        self._drawn = exact_noise_variances(plan)
         self._layout = Layout(plan.frame)
 
     def query_variance(self, table: Table, weights: Floats) -> float:
@@ -44,13 +46,16 @@ class Uncertainty:
         energies = residual_energies(self._layout.padded(table, given).reshape(sizes), chains)
         own = group_family(frame, [group])
         index = ResidualIndex([len(chain) for chain in frame.fan_outs], own)
-        precisions = index.incidence(self._family).transposed_times(1.0 / self._variances)
+        says = index.incidence(self._family)
+        precisions = says.transposed_times(1.0 / self._weighted_by)
+        # With recovery weights (f/v)/p and noise of variance u, a residual has variance sum f u / v^2 over p^2.
+        spread = says.transposed_times(self._drawn / self._weighted_by**2)
         variance = 0.0
         for batch in index.batches(own):
-            energy, precision = energies[batch.levels], precisions[batch.residuals[0]]
-            if precision <= 0 and energy > 0:
+            energy, residual = energies[batch.levels], batch.residuals[0]
+            if precisions[residual] <= 0 and energy > 0:
                 raise PlanError(table_name(table), expected="a table that the measurements determine")
-            variance += float(energy / precision) if energy > 0 else 0.0
+            variance += float(energy * spread[residual] / precisions[residual] ** 2) if energy > 0 else 0.0
         return variance / float(np.prod(sizes, dtype=np.float64))
 
     def cell_variance(self, table: Table) -> float:

@@ -15,21 +15,22 @@ from privcube.planning.layout import Layout
 Counts = NDArray[np.int64]
 
 
-def exact_answers(frame: Frame, group: Group, table: Table, counts: Counts) -> Counts:
+def exact_answers(layout: Layout, group: Group, table: Table, counts: Counts) -> Counts:
     """The answers to a group, row-major, from the exact counts of a table whose attributes include the group's.
 
     >>> from privcube.model.groups import GroupPart
     >>> from privcube.model.schema import Schema
     >>> frame = Frame(Schema.from_sizes({"a": 2, "b": 2}), "binary")
-    >>> exact_answers(frame, (GroupPart(0, 1, True),), ("a", "b"), np.array([[5, 1], [2, 0]]))
+    >>> exact_answers(Layout(frame), (GroupPart(0, 1, True),), ("a", "b"), np.array([[5, 1], [2, 0]]))
     array([4])
     """
+    frame = layout.frame
     if counts.dtype.kind not in "iu":
         raise PlanError("exact counts", expected="whole numbers")
     if isinstance(group, SketchGroup):
         return _bucket_sums(frame, group, table, counts)
     axes = [spot for entry in table for spot in frame.footprint(frame.schema[_plain(entry)])]
-    answers = Layout(frame).padded(table, counts.astype(np.int64))
+    answers = layout.padded(table, counts.astype(np.int64, copy=False))
     answers = answers.reshape([frame.sizes[axis][level] for axis, level in axes])
     wanted = {part.axis: part for part in group}
     if not set(wanted) <= {axis for axis, _ in axes}:

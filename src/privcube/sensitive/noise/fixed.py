@@ -1,7 +1,8 @@
 """Bounds on exponentials of fractions, as whole numbers over a power of two. Zone: SENSITIVE.
 
 `decimal` rounds exp correctly at any precision, so the exact value lies within one unit in the last place of exp of the
-rounded argument; the argument's own rounding is allowed for. No binary floating point takes part.
+rounded argument; the argument's own rounding is allowed for. No binary floating point takes part. Only methods of a
+context of our own are used: an operator such as unary minus would round to the precision the calling program has set.
 """
 
 from __future__ import annotations
@@ -9,6 +10,23 @@ from __future__ import annotations
 import decimal
 from decimal import Decimal
 from fractions import Fraction
+
+
+def context_of(digits: int) -> decimal.Context:
+    """Decimal arithmetic with so many digits, no practical limit on exponents, and nothing left to the defaults."""
+    return decimal.Context(
+        prec=digits,
+        rounding=decimal.ROUND_HALF_EVEN,
+        Emin=decimal.MIN_EMIN,
+        Emax=decimal.MAX_EMAX,
+        clamp=0,
+        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+    )
+
+
+def power_of_ten(exponent: int) -> Decimal:
+    """10^exponent, exactly."""
+    return Decimal((0, (1,), exponent))
 
 
 def exp_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
@@ -23,9 +41,9 @@ def exp_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
     if 7 * exponent > 5 * (bits + 8):  # exp(-x) < 2^(-1.4 x) <= 2^-bits
         return 0, 1
     digits = bits * 31 // 100 + 30
-    context = decimal.Context(prec=digits, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+    context = context_of(digits)
     argument = context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
-    value = context.exp(-argument)
+    value = context.exp(argument.copy_negate())
     # |argument - exponent| <= exponent * 10^(1 - digits), and exp itself is off by at most one unit: 10^(1 - digits).
     slack = Fraction(value) * (exponent + 2) * Fraction(2, 10 ** (digits - 1))
     scaled = Fraction(value) * (1 << bits)
@@ -39,8 +57,8 @@ def product_bounds(left: tuple[int, int], right: tuple[int, int], bits: int) -> 
 
 
 def ratio_bounds(top: tuple[int, int], bottom: tuple[int, int], bits: int) -> tuple[int, int]:
-    """Bounds on a ratio of two numbers above 0."""
-    return (max(top[0], 0) << bits) // bottom[1], -(-(top[1] << bits) // max(bottom[0], 1))
+    """Bounds on a ratio of a number of at least 0 and one whose lower bound is above 0."""
+    return (max(top[0], 0) << bits) // bottom[1], -(-(top[1] << bits) // bottom[0])
 
 
 def _floor(number: Fraction) -> int:

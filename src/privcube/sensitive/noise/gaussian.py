@@ -55,18 +55,19 @@ def _tail(variance: Fraction, k: int, bits: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def _tails(variance: Fraction, bits: int) -> list[tuple[int, int]]:
-    """Bounds on P(|X| >= k) for k = 1, 2, ... as long as exp(-k^2 / (2 variance)) >= 2^-bits.
+    """Bounds on P(|X| >= k) for k = 1..K, the first K with K^2 > 1.4 variance bits.
 
-    With w_k = exp(-k^2/(2v)): w_(k+1) = w_k q_k, and q_(k+1) = q_k exp(-1/v). Beyond the last K kept, w_(K+1) < 2^-bits
-    and q falls, so that all the rest together is below 2^-bits / (1 - q_K).
+    With w_k = exp(-k^2/(2v)): w_(k+1) = w_k q_k, and q_(k+1) = q_k exp(-1/v). As 0.7 > ln 2, w_K < 2^-bits; and q
+    falls, so that all the rest together is below 2^-bits / (1 - q_K).
     """
+    last = isqrt(7 * variance.numerator * bits // (5 * variance.denominator)) + 1
     one = 1 << bits
     weights = [exp_bounds(1 / (2 * variance), bits)]
     ratio, step = exp_bounds(3 / (2 * variance), bits), exp_bounds(1 / variance, bits)
-    while weights[-1][1] > 1:
+    for _ in range(last - 1):
         weights.append(product_bounds(weights[-1], ratio, bits))
         ratio = product_bounds(ratio, step, bits)
-    rest = -(-one // max(one - ratio[1], 1)) + 1
+    rest = -(-one // (one - ratio[1])) + 1
     sums: list[tuple[int, int]] = []
     low, high = 0, rest
     for weight in reversed(weights):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import decimal
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -28,10 +28,15 @@ from numpy.typing import NDArray
 
 from privcube.errors import GuaranteeError
 from privcube.sensitive.noise.bits import Source, system_words
+from privcube.sensitive.noise.fixed import context_of, power_of_ten
 from privcube.sensitive.noise.laplace import check_scale, discrete_laplace
-from privcube.sensitive.noise.weights import Cumulative, context_of, drawn_index
+from privcube.sensitive.noise.weights import Cumulative, drawn_index
 
-_LARGEST_RADIUS: Final = 20_000_000  # the radius is about rows times scale, and all up to it are gone through
+_LARGEST_RADIUS: Final = 20_000_000  # the radius is about rows times scale; its weights are gone through around there
+
+_LOST_DIGITS: Final = (
+    30  # what is left out is 10^(30 - digits) of the largest weight: less than bits can tell (`weights`)
+)
 
 
 def max_norm_noise(scale: Fraction, sizes: Sequence[int], source: Source = system_words) -> list[NDArray[np.int64]]:
@@ -48,12 +53,9 @@ def max_norm_noise(scale: Fraction, sizes: Sequence[int], source: Source = syste
             given=scale,
         )
     radius = drawn_index(lru_cache(partial(_radius_weights, scale, Counter(sizes))), source)
-    singles = iter(_uniform(2 * radius + 1, sum(size == 1 for size in sizes), source) - radius)
+    singles = iter((_uniform(2 * radius + 1, sum(size == 1 for size in sizes), source) - radius).reshape(-1, 1))
     supports = {size: lru_cache(partial(_support_weights, size, radius)) for size in set(sizes)}
-    return [
-        np.array([next(singles)], dtype=np.int64) if size == 1 else _ball_point(size, radius, supports[size], source)
-        for size in sizes
-    ]
+    return [next(singles) if size == 1 else _ball_point(size, radius, supports[size], source) for size in sizes]
 
 
 def _ball_point(size: int, radius: int, support: Callable[[int], Cumulative], source: Source) -> NDArray[np.int64]:
@@ -95,67 +97,114 @@ def _subset(total: int, count: int, source: Source) -> NDArray[np.int64]:
 def _radius_weights(scale: Fraction, groups: Counter[int], digits: int) -> Cumulative:
     """e^(-r/scale) prod_g B(n_g, r) around its mode, with bounds on what is left out on both sides.
 
-    g(r) = B(n, r+1) / B(n, r) obeys (r+1) g(r) = 2n+1 + r / g(r-1), from the generating function (1+x)^n /
-    (1-x)^(n+1) of B(n, .). B is log-concave in r, so the ratio of two weights in a row falls with r: beyond the
-    last weight kept they are below a geometric series, and so they are before the first. Rounding: g(r) is off by
-    at most 3 (r+1) units, a power of it by `times` as many, e^(-1/scale) by 2 + 1/scale, and a weight by the sum of
-    these over the steps from the mode; 8 instead of 3 leaves room for the second order and the additions.
+    The first weight kept is called 1, and each next one is the last times q(r) = e^(-1/scale) prod_g B(n_g, r+1) /
+    B(n_g, r). B is log-concave in r, so q falls: beyond the last weight kept the rest is below a geometric series, and
+    so it is before the first. These two bounds are doubled, which is room for their own rounding as |q - 1| > 10^-20
+    there. Where the window starts is guessed (`_guessed_window`), and it is widened until what it leaves out is small.
+
+    Rounding, in units of 10^(1 - digits): `_growth` is off by at most 3 (r+2), a power of it by `times` as many,
+    e^(-1/scale) by 2 + 1/scale, and a weight by the sum of these over the steps from the first; 8 instead of 3 leaves
+    room for the second order, the products and the additions.
     """
     context = context_of(digits)
+    one, two, small, near = Decimal(1), Decimal(2), power_of_ten(_LOST_DIGITS - digits), power_of_ten(-20)
+    over, under = context.add(one, near), context.subtract(one, near)
     step = context.exp(context.divide(Decimal(-scale.denominator), Decimal(scale.numerator)))
-    growth: dict[int, list[Decimal]] = {n: [] for n in groups}
+    mode, width = _guessed_window(step, groups, digits - _LOST_DIGITS)
+    while True:
+        first = max(0, mode - width)
+        streams = [(times, _growth(n, first, context)) for n, times in groups.items()]
+        weights, negligible = [one], small
+        below = None if first else Decimal(0)
+        while True:
+            ratio = step
+            for times, growth in streams:
+                ratio = context.multiply(ratio, context.power(next(growth), times))
+            if below is None:
+                if ratio < over:
+                    break
+                below = context.divide(two, context.subtract(ratio, one))
+            weights.append(context.multiply(weights[-1], ratio))
+            if ratio > one:
+                negligible = context.multiply(small, weights[-1])
+            elif weights[-1] < negligible and ratio < under:
+                above = context.divide(context.multiply(two, weights[-1]), context.subtract(one, ratio))
+                if above <= negligible:
+                    break
+        if below is not None and below <= negligible:
+            break
+        width *= 2
+    units = (len(weights) + 10) * (sum(groups.values()) * (first + len(weights) + 10) + 2 + int(1 / scale))
+    error = context.multiply(Decimal(8 * units), power_of_ten(1 - digits))
+    return Cumulative.of(first, weights, digits, below=below, above=above, error=error)
+
+
+def _guessed_window(step: Decimal, groups: Counter[int], digits: int) -> tuple[int, int]:
+    """About where the weights of the radius are largest, and how far below they are 10^digits times smaller.
+
+    No more than a guess. In the equation of `_growth` g(r) and g(r-1) are taken as equal.
+    """
+    context = context_of(30)
 
     def ratio(radius: int) -> Decimal:
-        """The weight of radius + 1 over that of radius."""
-        product = step
+        product = context.plus(step)
         for n, times in groups.items():
-            known = growth[n]
-            if len(known) <= radius:
-                _extend(known, n, radius, context)
-            product = context.multiply(product, context.power(known[radius], times))
+            root = context.sqrt(Decimal((2 * n + 1) ** 2 + 4 * radius * (radius + 1)))
+            growth = context.divide(context.add(Decimal(2 * n + 1), root), Decimal(2 * radius + 2))
+            product = context.multiply(product, context.power(growth, times))
         return product
 
     reach = 1
     while ratio(reach) >= 1:
         reach *= 2
-    low, mode = -1, reach  # ratio(mode) < 1
+    low, mode = -1, reach
     while mode - low > 1:
         middle = (low + mode) // 2
         low, mode = (low, middle) if ratio(middle) < 1 else (middle, mode)
-    small = Decimal(10) ** (20 - digits)
-    one = Decimal(1)
-    after, above = [one], None
-    while above is None or above > small:
-        factor = ratio(mode + len(after) - 1)
-        after.append(context.multiply(after[-1], factor))
-        above = context.divide(context.multiply(after[-1], factor), one - factor) if factor < 1 else None
-    before, below = [one], Decimal(0) if mode == 0 else None
-    while below is None or below > small:
-        radius = mode - len(before)
-        factor = ratio(radius)
-        before.append(context.divide(before[-1], factor))
-        below = Decimal(0) if radius == 0 else context.divide(before[-1], factor - one) if factor > 1 else None
-    weights = before[:0:-1] + after
-    units = (len(weights) + 10) * (sum(groups.values()) * (mode + len(after) + 10) + 2 + int(1 / scale))
-    error = Decimal(8 * units) * Decimal(10) ** (1 - digits)
-    return Cumulative.of(mode - len(before) + 1, weights, digits, below=below, above=above, error=error)
+    width, enough, fall = 64, power_of_ten(digits), Decimal(0)
+    while width < mode and fall < enough:
+        width += width // 8
+        fall = Decimal(1)
+        for place in range(1, 8):  # q falls, so at the upper end of each of eight parts it is least
+            fall = context.multiply(fall, context.power(ratio(max(0, mode - place * width // 8)), width // 8))
+    return mode, width
 
 
-def _extend(growth: list[Decimal], n: int, radius: int, context: decimal.Context) -> None:
-    """Go on with g(r) up to a radius."""
+def _growth(n: int, first: int, context: decimal.Context) -> Iterator[Decimal]:
+    """g(r) = B(n, r+1) / B(n, r) for r = first, first + 1, ...
+
+    The first from the sums B(n, r) = sum_i 2^i C(n,i) C(r,i); the others from (r+1) g(r) = 2n+1 + r / g(r-1), by the
+    generating function (1+x)^n / (1-x)^(n+1) of B(n, .). Each rounding is half a unit: a sum has three for each of its
+    at most r terms, so that g(first) is off by at most 3 (first+2) units; and each step adds three more.
+    """
     divide, add, odd = context.divide, context.add, Decimal(2 * n + 1)
-    last = growth[-1] if growth else Decimal(1)
-    for r in range(len(growth), radius + 1):
+    last = divide(_ball(n, first + 1, context), _ball(n, first, context))
+    r = first
+    while True:
+        yield last
+        r += 1
         last = divide(add(odd, divide(r, last)), r + 1)
-        growth.append(last)
+
+
+def _ball(n: int, radius: int, context: decimal.Context) -> Decimal:
+    """B(n, radius): how many lattice points the L1 ball has."""
+    total = Decimal(0)
+    for term in _support_terms(n, radius, context):
+        total = context.add(total, term)
+    return total
+
+
+def _support_terms(size: int, radius: int, context: decimal.Context) -> Iterator[Decimal]:
+    """2^i C(size, i) C(radius, i) for i = 0..min(size, radius); each step rounds twice."""
+    term = Decimal(1)
+    yield term
+    for i in range(min(size, radius)):
+        term = context.multiply(term, context.divide(2 * (size - i) * (radius - i), (i + 1) ** 2))
+        yield term
 
 
 def _support_weights(size: int, radius: int, digits: int) -> Cumulative:
-    """2^i C(size, i) C(radius, i) for i = 0..min(size, radius); each step rounds twice."""
-    context = context_of(digits)
-    weights = [Decimal(1)]
-    for i in range(min(size, radius)):
-        ratio = context.divide(Decimal(2 * (size - i) * (radius - i)), Decimal((i + 1) ** 2))
-        weights.append(context.multiply(weights[-1], ratio))
-    error = Decimal(8 * (len(weights) + 10)) * Decimal(10) ** (1 - digits)
+    """How many points of the L1 ball have i coordinates that are not zero."""
+    weights = list(_support_terms(size, radius, context_of(digits)))
+    error = context_of(digits).multiply(Decimal(8 * (len(weights) + 10)), power_of_ten(1 - digits))
     return Cumulative.of(0, weights, digits, below=Decimal(0), above=Decimal(0), error=error)

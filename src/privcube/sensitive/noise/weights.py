@@ -9,13 +9,9 @@ from decimal import Decimal
 from typing import Final
 
 from privcube.sensitive.noise.bits import Source, Uniform
+from privcube.sensitive.noise.fixed import context_of
 
 _SPARE_DIGITS: Final = 36
-
-
-def context_of(digits: int) -> decimal.Context:
-    """Decimal arithmetic with so many digits and no practical limit on exponents."""
-    return decimal.Context(prec=digits, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,189 @@
+"""The gate: the only place where exact counts become noisy numbers. Zone: SENSITIVE.
+
+Formal guarantee. `measure` returns answers to the plan's groups with noise that costs at most the plan's guarantee:
+- the plan is checked in exact arithmetic before anything else, and by brute force on small domains;
+- the ledger is charged before a record is read, and what fails afterwards stays charged;
+- a record moves each group by at most 1 in L1 (`privcube.model.plan`), the engine keeps at most c rows of a person
+  (`privcube.sensitive.units`), and every bundle gets one independent, exact draw of noise of the plan's scale
+  (`privcube.sensitive.noise`), so that costs add up to what `privacy_cost` says;
+- what leaves is the sum, in whole numbers, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcube.errors import PlanError
+from privcube.model.groups import Group, SketchGroup, group_rows
+from privcube.model.guarantee import PureDP
+from privcube.model.measurements import Measurements
+from privcube.model.plan import Plan
+from privcube.planning.layout import Layout
+from privcube.planning.verification import privacy_limit, verify_privacy
+from privcube.sensitive import noise
+from privcube.sensitive.answers import exact_answers
+from privcube.sensitive.engine import CountRequest, Engine, Ledger
+from privcube.sensitive.noise.bits import system_words
+
+_BRUTE_FORCE_CELLS: Final = 64
+_BRUTE_FORCE_ENTRIES: Final = 20_000
+
+Integers = NDArray[np.int64]
+
+
+class Noise(Protocol):
+    """Where noise comes from; tests bring their own, releases use the system's."""
+
+    def laplace(self, scale: Fraction, count: int) -> Integers:
+        """Discrete Laplace draws."""
+
+    def gaussian(self, variance: Fraction, count: int) -> Integers:
+        """Discrete Gaussian draws."""
+
+    def max_norm(self, scale: Fraction, sizes: Sequence[int]) -> list[Integers]:
+        """One max-norm draw for a bundle."""
+
+
+class SystemNoise:
+    """Exact noise from the operating system's randomness."""
+
+    def laplace(self, scale: Fraction, count: int) -> Integers:
+        """Discrete Laplace draws."""
+        return noise.discrete_laplace(scale, count)
+
+    def gaussian(self, variance: Fraction, count: int) -> Integers:
+        """Discrete Gaussian draws."""
+        return noise.discrete_gaussian(variance, count)
+
+    def max_norm(self, scale: Fraction, sizes: Sequence[int]) -> list[Integers]:
+        """One max-norm draw for a bundle."""
+        return noise.max_norm_noise(scale, sizes)
+
+
+def measure(
+    plan: Plan, engine: Engine, ledger: Ledger, *, person: str | None = None, noise_from: Noise | None = None
+) -> Measurements:
+    """Count, answer the plan's groups, add noise."""
+    verify_privacy(plan)
+    verify_by_brute_force(plan)
+    schema = plan.workload.schema
+    schema.require_confirmed()
+    if person is None and plan.guarantee.max_rows_per_person > 1:
+        raise PlanError("person", expected="the column of the protected person, as each may have several rows")
+    tables, table_of = _tables_for(plan)
+    request = CountRequest(
+        schema=schema,
+        tables=tables,
+        person=person,
+        max_rows_per_person=plan.guarantee.max_rows_per_person,
+        key=system_words(4).tobytes(),
+    )
+    engine.prepare(request)
+    ledger.charge(plan.digest, plan.guarantee)
+    counts = engine.count(request)
+    layout = Layout(plan.frame)
+    exact = [
+        exact_answers(layout, group, table, counts.for_the_gate(table))
+        for group, table in zip(plan.groups, table_of, strict=True)
+    ]
+    return Measurements(plan, np.concatenate(exact) + _noise(plan, noise_from or SystemNoise()))
+
+
+def _noise(plan: Plan, source: Noise) -> Integers:
+    """The noise of all groups in order; groups with the same scale are drawn together, each row its own draw."""
+    rows = [group_rows(plan.frame, group) for group in plan.groups]
+    drawn: list[Integers | None] = [None] * len(rows)
+    alike: defaultdict[Fraction, list[int]] = defaultdict(list)
+    pure = isinstance(plan.guarantee, PureDP)
+    for bundle in plan.noised_together:
+        if len(bundle) > 1:
+            parts = source.max_norm(plan.noise_scale(bundle[0]), [rows[group] for group in bundle])
+            for group, part in zip(bundle, parts, strict=True):
+                drawn[group] = part
+        else:
+            alike[plan.noise_scale(bundle[0]) if pure else plan.noise_variance(bundle[0])].append(bundle[0])
+    for parameter, groups in alike.items():
+        total = sum(rows[group] for group in groups)
+        values = source.laplace(parameter, total) if pure else source.gaussian(parameter, total)
+        ends = np.cumsum([rows[group] for group in groups])[:-1]
+        for group, part in zip(groups, np.split(values, ends), strict=True):
+            drawn[group] = part
+    whole = np.concatenate([part for part in drawn if part is not None])
+    if whole.dtype != np.int64 or whole.shape != (sum(rows),):
+        raise PlanError("noise", expected="one whole number of 64 bits per row")
+    return whole
+
+
+def _tables_for(plan: Plan) -> tuple[tuple[tuple[str, ...], ...], list[tuple[str, ...]]]:
+    """The tables to count, none inside another, and for each group the one it is answered from."""
+    names = plan.workload.schema.names
+    owner = [name for attribute in plan.workload.schema for name in [attribute.name] * _axes_of(plan, attribute.name)]
+
+    def attributes(group: Group) -> tuple[str, ...]:
+        if isinstance(group, SketchGroup):
+            return names
+        return tuple(dict.fromkeys(owner[part.axis] for part in group))
+
+    wanted = [attributes(group) for group in plan.groups]
+    covered: dict[tuple[str, ...], tuple[str, ...]] = {}
+    kept = []
+    for table in sorted(set(wanted), key=len, reverse=True):
+        if table in covered:
+            continue
+        kept.append(table)
+        below = range(len(table) + 1) if len(table) <= 12 else (len(table),)
+        for size in below:
+            for smaller in combinations(table, size):
+                covered.setdefault(smaller, table)
+    return tuple(kept), [covered[table] for table in wanted]
+
+
+def _axes_of(plan: Plan, name: str) -> int:
+    return len(plan.frame.footprint(plan.workload.schema[name])) if plan.frame.kind == "binary" else 1
+
+
+def verify_by_brute_force(plan: Plan) -> None:
+    """On a small domain, price every column of S, or pair of columns, as the answering code really has them."""
+    schema = plan.workload.schema
+    cells = schema.domain_size
+    if cells > _BRUTE_FORCE_CELLS or cells * plan.rows > _BRUTE_FORCE_ENTRIES:
+        return
+    layout = Layout(plan.frame)
+    units = np.eye(cells, dtype=np.int64).reshape(cells, *schema.shape)
+    columns = [[exact_answers(layout, group, schema.names, unit) for group in plan.groups] for unit in units]
+    if plan.guarantee.neighbors == "replace_one":
+        changes = [
+            [left - right for left, right in zip(one, other, strict=True)] for one, other in combinations(columns, 2)
+        ]
+    else:
+        changes = columns
+    for change in changes:
+        if _price(plan, change) > privacy_limit(plan):
+            raise PlanError("plan", expected="every record within the guarantee", given="one that costs more")
+
+
+def _price(plan: Plan, change: Sequence[Integers]) -> Fraction:
+    """What one moved record costs, if it is in the data as often as a person may be."""
+    times = plan.guarantee.max_rows_per_person
+    if isinstance(plan.guarantee, PureDP):
+        return sum(
+            (
+                max(times * int(np.abs(change[group]).sum()) for group in bundle) / plan.noise_scale(bundle[0])
+                for bundle in plan.noised_together
+            ),
+            Fraction(0),
+        )
+    return sum(
+        (
+            Fraction(times**2 * int((change[group] ** 2).sum())) / (2 * plan.noise_variance(group))
+            for group in range(len(plan.groups))
+        ),
+        Fraction(0),
+    )

@@ -1,0 +1,26 @@
+"""A ledger that lives as long as the process: for notebooks and tests. Zone: SENSITIVE."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from privcube.model.composition import remaining
+from privcube.model.guarantee import Guarantee
+
+
+class MemoryLedger:
+    """Releases under one total, in exact fractions; a release that does not fit is refused and changes nothing."""
+
+    def __init__(self, total: Guarantee) -> None:
+        self._total = total
+        self._charges: list[tuple[str, Guarantee]] = []
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left, in epsilon if the total is pure, else in rho."""
+        return remaining(self._total, [guarantee for _, guarantee in self._charges])
+
+    def charge(self, digest: str, guarantee: Guarantee) -> None:
+        """Take a release out of the total."""
+        remaining(self._total, [*(spent for _, spent in self._charges), guarantee])
+        self._charges.append((digest, guarantee))

@@ -1,0 +1,238 @@
+"""The tables hold exactly the whole part of 2^64 P(X >= k), and words at their edges are decided as real numbers are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, gaussian, laplace
+from privcube.sensitive.noise.tables import TailTable
+
+SCALES = [Fraction(1, 2), Fraction(1), Fraction(3), Fraction(7, 3), Fraction(50)]
+Tails = list[Fraction]
+
+
+def whole(number: Fraction) -> int:
+    """The whole part."""
+    return number.numerator // number.denominator
+
+
+def fraction(number: Any) -> Fraction:
+    """The exact value of an mpmath number."""
+    return Fraction(*number.as_integer_ratio())
+
+
+def laplace_tails(scale: Fraction, exact: Any) -> Tails:
+    """P(|X| >= k), k = 1, 2, ... down to 2^-200."""
+    ratio = exact.exp(-exact.mpf(scale.denominator) / scale.numerator)
+    return [fraction(2 * ratio**k / (1 + ratio)) for k in range(1, whole(140 * scale) + 2)]
+
+
+def gaussian_tails(scale: Fraction, exact: Any) -> Tails:
+    """P(|X| >= k), k = 1, 2, ... down to 2^-200."""
+    variance = exact.mpf(scale.numerator**2) / scale.denominator**2
+    weights = [exact.exp(-(k**2) / (2 * variance)) for k in range(whole(32 * scale) + 2)]
+    total = 2 * exact.fsum(weights) - 1
+    sums, tails = exact.mpf(0), []
+    for weight in reversed(weights[1:]):
+        sums += weight
+        tails.append(fraction(2 * sums / total))
+    return [tail for tail in reversed(tails) if tail > Fraction(1, 2**200)]
+
+
+def geometric_tails(scale: Fraction, exact: Any) -> Tails:
+    """P(G >= k) for a one-sided geometric number."""
+    ratio = exact.exp(-exact.mpf(scale.denominator) / scale.numerator)
+    return [fraction(ratio**k) for k in range(1, whole(140 * scale) + 2)]
+
+
+def digit_tails(scale: Fraction, exact: Any) -> Tails:
+    """P(B >= b) for the last digit of a geometric number in base 1024, from b's own probabilities."""
+    ratio = exact.exp(-exact.mpf(scale.denominator) / scale.numerator)
+    weights = [ratio**b for b in range(1024)]
+    total, sums, tails = exact.fsum(weights), exact.mpf(0), []
+    for weight in reversed(weights[1:]):
+        sums += weight
+        tails.append(fraction(sums / total))
+    return tails[::-1]
+
+
+def two_sided(scale: Fraction) -> TailTable:
+    return laplace._two_sided_table(scale)
+
+
+def squared(scale: Fraction) -> TailTable:
+    return gaussian._table(scale**2)
+
+
+TABLES = [
+    *[pytest.param(two_sided, laplace_tails, scale, id=f"laplace {scale}") for scale in SCALES],
+    *[pytest.param(squared, gaussian_tails, scale, id=f"gaussian {scale}") for scale in SCALES],
+    *[pytest.param(laplace._geometric_table, geometric_tails, scale, id=f"geometric {scale}") for scale in SCALES[-2:]],
+    *[
+        pytest.param(laplace._digit_table, digit_tails, scale, id=f"digit {scale}")
+        for scale in (Fraction(4501, 3), Fraction(10**6), Fraction(10**12), Fraction(10**15))
+    ],
+]
+
+
+@pytest.mark.parametrize(("table", "tails", "scale"), TABLES)
+class TestEveryTable:
+    """Against tails worked out at 200 digits by mpmath."""
+
+    def test_thresholds(self, table: Callable[..., TailTable], tails: Callable[..., Tails], scale: Fraction, exact: Any):
+        """Each is the whole part of 2^64 times the tail, and the first that is 0 ends the table."""
+        expected = [whole(tail * 2**64) for tail in tails(scale, exact)]
+        assert expected == sorted(expected, reverse=True)
+        made = table(scale)
+        assert made.ascending.tolist()[::-1] == [threshold for threshold in expected if threshold]
+        assert (made.last is None) == (expected[-1] == 0)
+
+    def test_most_words_are_decided_at_once(
+        self, table: Callable[..., TailTable], tails: Callable[..., Tails], scale: Fraction, exact: Any, script: Any
+    ):
+        """Next to the thresholds, at both ends and anywhere else, one word is enough and decides rightly."""
+        values = tails(scale, exact)
+        made = table(scale)
+        edges = {int(threshold) for threshold in made.ascending}
+        near = {edge + step for edge in edges for step in (-2, -1, 1, 2)} | {2**64 - 1, 2**63}
+        words = sorted(word for word in near - edges if 0 < word < 2**64)
+        source = script(words)
+        drawn = made.draw(len(words), source).tolist()  # the script fails if one more is drawn
+        picked = range(0, len(words), max(1, len(words) // 400))
+        for place in picked:
+            below = [Fraction(words[place] + 1, 2**64) <= tail for tail in values]
+            above = [Fraction(words[place], 2**64) >= tail for tail in values]
+            assert all(one != other for one, other in zip(below, above, strict=True))
+            assert drawn[place] == sum(below)
+
+    def test_edges_take_more_words(
+        self, table: Callable[..., TailTable], tails: Callable[..., Tails], scale: Fraction, exact: Any, script: Any
+    ):
+        """A word equal to a threshold, or 0, is decided by the next words, on both sides of the tail."""
+        values = tails(scale, exact)
+        made = table(scale)
+        count = len(made.ascending)
+        beyond = [] if made.last is not None else [count + 1, count + 2]
+        for k in [*range(1, count + 1, max(1, count // 12)), count, *beyond]:
+            tail = values[k - 1]
+            first, second, third = (whole(tail * 2**bits) % 2**64 for bits in (64, 128, 192))
+            assert first == (int(made.ascending[count - k]) if k <= count else 0)
+            for words in (
+                [first, second - 1],
+                [first, second + 1],
+                [first, second, third - 1],
+                [first, second, third + 1],
+            ):
+                if not all(0 <= word < 2**64 for word in words):
+                    continue
+                bits = 64 * len(words)
+                number = sum(word << (bits - 64 * (place + 1)) for place, word in enumerate(words))
+                certain = sum(Fraction(number + 1, 2**bits) <= value for value in values)
+                possible = sum(Fraction(number, 2**bits) < value for value in values)
+                assert certain == possible, "the words of this test do not decide"
+                source = script(words)
+                assert made.draw(1, source).tolist() == [certain]
+                assert source.words == [], "decided too early"
+
+
+def test_equal_thresholds(script: Any) -> None:
+    """Several tails may share a threshold; the word equal to it is compared with each in turn."""
+
+    def tail(k: int, bits: int) -> tuple[int, int]:
+        scaled = Fraction(10, 2**64) + Fraction(3 - k, 5) / 2**64  # 10.4, 10.2, 10, 9.8, ... over 2^64
+        exact = scaled * 2**bits
+        return whole(exact), -whole(-exact)
+
+    made = TailTable.of([tail(k, 320) for k in range(1, 4)], 320, tail, last=3)
+    assert made.ascending.tolist() == [10, 10, 10]
+    fifths = [0, 2**64 // 5 + 1, 2 * 2**64 // 5 + 1]
+    for word, expected in zip(fifths, [2, 1, 0], strict=True):
+        assert made.draw(1, script([10, word])).tolist() == [expected]
+    assert made.draw(2, script([9, 11])).tolist() == [3, 0]
+
+
+def test_sharper_bounds_for_thresholds() -> None:
+    """Where bounds straddle a whole number sharper ones are asked for, and the result is the exact whole part."""
+    true = Fraction(7, 2**64) + Fraction(1, 2**500)
+    asked = []
+
+    def tail(k: int, bits: int) -> tuple[int, int]:
+        asked.append(bits)
+        return (whole(true * 2**bits), whole(true * 2**bits) + 1) if k == 1 else (0, 1)
+
+    made = TailTable.of([((7 << 256) - 1, (7 << 256) + 1), (0, 1)], 320, tail)
+    assert made.ascending.tolist() == [7]
+    assert asked == [640]
+
+
+@pytest.mark.parametrize("scale", [Fraction(2000), Fraction(10**7, 3), Fraction(10**12)])
+def test_digits_make_a_geometric_number(scale: Fraction, exact: Any, script: Any) -> None:
+    """P(A = a) P(B = b) = (1 - r) r^(1024 a + b), and a draw is 1024 A + B of consecutive words."""
+    ratio = exact.exp(-exact.mpf(scale.denominator) / scale.numerator)
+    power = ratio**1024
+    for a, b in [(0, 0), (0, 1023), (3, 17), (12, 1000)]:
+        product = (1 - power) * power**a * ratio**b * (1 - ratio) / (1 - power)
+        assert abs(product / ((1 - ratio) * ratio ** (1024 * a + b)) - 1) < exact.mpf(10) ** -150
+    tables, part = [], scale
+    while part > 1500:
+        tables.append(laplace._digit_table(part))
+        part /= 1024
+    tables.append(laplace._geometric_table(part))
+    words = [[10**18 + 1, 2**63, 5], [2**60 + 11, 77 * 2**55, 2**64 - 1]]
+    rounds = [words[place % 2] for place in range(len(tables))]  # one round of words for each digit, the highest first
+    expected = [0, 0, 0]
+    for table, given in zip(reversed(tables), rounds, strict=True):
+        digits = table.draw(3, script(given)).tolist()
+        expected = [1024 * value + digit for value, digit in zip(expected, digits, strict=True)]
+    source = script([word for given in rounds for word in given])
+    assert laplace._geometric(scale, 3, source).tolist() == expected
+    assert source.words == []
+
+
+@pytest.mark.parametrize("exponent", [1, 3, 4, 6, 9, 12])
+def test_large_scales(exponent: int) -> None:
+    """Ready within seconds; mean and variance are right within six standard errors."""
+    scale, count = 10**exponent, 200_000
+    start = time.perf_counter()
+    draws = discrete_laplace(Fraction(scale), count)
+    assert time.perf_counter() - start < 10
+    assert draws.dtype == np.int64
+    units = draws / scale
+    ratio = np.exp(-1 / scale)
+    variance = 2 * ratio / (-np.expm1(-1 / scale) * scale) ** 2
+    assert abs(units.mean()) < 6 * np.sqrt(variance / count)
+    assert abs((units**2).mean() - variance) < 7 * np.sqrt(20 / count)
+
+
+@pytest.mark.parametrize("exponent", [2, 4, 6, 9, 12])
+def test_small_scales(exponent: int) -> None:
+    """Almost all the weight is at 0."""
+    assert not discrete_laplace(Fraction(1, 10**exponent), 100_000).any()
+    assert not discrete_gaussian(Fraction(1, 10**exponent), 100_000).any()
+
+
+@pytest.mark.parametrize("exponent", [2, 4, 6])
+def test_large_deviations(exponent: int) -> None:
+    """The variance is right within six standard errors, from the table and by rejection, for standard deviations."""
+    deviation, count = 10**exponent, 20_000
+    start = time.perf_counter()
+    draws = discrete_gaussian(Fraction(deviation**2), count)
+    assert time.perf_counter() - start < 20
+    units = draws / deviation
+    assert abs(units.mean()) < 6 / np.sqrt(count)
+    assert abs((units**2).mean() - 1) < 6 * np.sqrt(2 / count)
+
+
+def test_largest_table() -> None:
+    """The largest Gaussian table takes no time worth mentioning and ends where the tails fall below 2^-64."""
+    start = time.perf_counter()
+    made = gaussian._table(Fraction(3000**2))
+    assert time.perf_counter() - start < 10
+    assert 9 * 3000 < len(made.ascending) < 10 * 3000
+    assert int(made.ascending[0]) >= 1

@@ -1,0 +1,276 @@
+"""The gate: what it asks for, in which order, what it lets out and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from privcube import ZCDP, ApproxDP, Attribute, Plan, PureDP, Schema, Workload, errors, plan
+from privcube.model.groups import GroupPart
+from privcube.model.measurements import Measurements
+from privcube.planning.bundles import bundles_by_weight, with_bundles
+from privcube.planning.verification import privacy_cost, privacy_limit, verify_privacy
+from privcube.sensitive.counts import ExactCounts
+from privcube.sensitive.gate import measure, verify_by_brute_force
+from privcube.sensitive.ledger import MemoryLedger
+from privcube.strategies import STRATEGIES
+
+SCHEMA = Schema.from_sizes({"a": 2, "b": 3, "c": 4})
+BASE = np.arange(24, dtype=np.int64).reshape(SCHEMA.shape) * 7
+
+
+class Cube:
+    """An engine over one base table, which writes down what happened."""
+
+    def __init__(self, schema: Schema = SCHEMA, base: np.ndarray = BASE) -> None:
+        self.schema, self.base, self.events = schema, base, []
+
+    def prepare(self, request) -> None:
+        self.events.append("prepare")
+
+    def count(self, request) -> ExactCounts:
+        self.events.append("count")
+        self.request = request
+        tables = {}
+        for names in request.tables:
+            out = tuple(i for i, name in enumerate(self.schema.names) if name not in names)
+            tables[names] = np.asarray(self.base.sum(axis=out), dtype=np.int64)
+        return ExactCounts(self.schema, tables)
+
+
+class Book:
+    """A ledger that writes into an engine's list of events."""
+
+    def __init__(self, engine: Cube, refuse: bool = False) -> None:
+        self.engine, self.refuse = engine, refuse
+
+    def charge(self, digest: str, guarantee) -> None:
+        self.engine.events.append("charge")
+        if self.refuse:
+            raise errors.GuaranteeError("privacy budget", expected="something left")
+
+
+class Silence:
+    """Noise of a test's own: zeros, and a record of what was asked for."""
+
+    def __init__(self) -> None:
+        self.asked = []
+
+    def laplace(self, scale, count):
+        self.asked.append(("laplace", scale, count))
+        return np.zeros(count, dtype=np.int64)
+
+    def gaussian(self, variance, count):
+        self.asked.append(("gaussian", variance, count))
+        return np.zeros(count, dtype=np.int64)
+
+    def max_norm(self, scale, sizes):
+        self.asked.append(("max_norm", scale, tuple(sizes)))
+        return [np.zeros(size, dtype=np.int64) for size in sizes]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5"), ApproxDP(1, "1e-6")])
+def test_without_noise_the_answers_are_exact(strategy: str, guarantee) -> None:
+    """Every group is answered from the right table; the noise asked for is the plan's, row for row."""
+    made = plan(Workload.all_kway(SCHEMA, 2), guarantee, strategy)
+    noise = Silence()
+    found = measure(made, Cube(), MemoryLedger(guarantee), noise_from=noise)
+    assert isinstance(found, Measurements)
+    from privcube import linear
+
+    rows = linear.strategy_matrix(made.frame, made.groups)[:, linear.real_columns(made.frame)]
+    np.testing.assert_array_equal(found.answers, rows @ BASE.ravel())
+    assert sum(count for _, _, count in noise.asked) == made.rows
+    asked = {(kind, parameter) for kind, parameter, _ in noise.asked}
+    if isinstance(guarantee, PureDP):
+        assert asked == {("laplace", made.noise_scale(g)) for g in range(len(made.groups))}
+    else:
+        assert asked == {("gaussian", made.noise_variance(g)) for g in range(len(made.groups))}
+
+
+def test_bundles_get_one_draw_of_max_norm_noise() -> None:
+    single = plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "fourier")
+    made = with_bundles(single, bundles_by_weight(single))
+    noise = Silence()
+    measure(made, Cube(), MemoryLedger(PureDP(1)), noise_from=noise)
+    expected = {
+        ("max_norm", made.noise_scale(bundle[0]), (1,) * len(bundle)) for bundle in made.bundles if len(bundle) > 1
+    }
+    assert {asked for asked in noise.asked if asked[0] == "max_norm"} == expected
+    assert expected
+
+
+def test_the_charge_comes_before_the_data() -> None:
+    engine = Cube()
+    made = plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "marginals")
+    measure(made, engine, Book(engine))
+    assert engine.events == ["prepare", "charge", "count"]
+    engine = Cube()
+    with pytest.raises(errors.GuaranteeError):
+        measure(made, engine, Book(engine, refuse=True))
+    assert engine.events == ["prepare", "charge"]
+
+
+def test_tables_inside_others_are_not_counted_twice() -> None:
+    engine = Cube()
+    measure(plan(Workload.full_cube(SCHEMA), PureDP(1), "marginals"), engine, Book(engine))
+    assert engine.request.tables == (("a", "b", "c"),)
+
+
+def test_empty_data_gives_independent_noise_in_every_cell() -> None:
+    """One draw broadcast to many cells would repeat; noise of scale 8 over 3,000 cells repeats values, not blocks."""
+    schema = Schema.from_sizes({"x": 3000, "y": 2})
+    made = plan(Workload.tables(schema, [("x",)]), PureDP("0.125"), "marginals")
+    engine = Cube(schema, np.zeros((3000, 2), dtype=np.int64))
+    answers = measure(made, engine, MemoryLedger(PureDP(1))).answers
+    assert len(np.unique(answers)) > 30
+    centred = answers - answers.mean()
+    for lag in (1, 2, 7, 100):
+        correlation = np.mean(centred[lag:] * centred[:-lag]) / np.mean(centred**2)
+        assert abs(correlation) < 6 / 3000**0.5
+    assert np.mean(answers**2) == pytest.approx(128, rel=0.3)
+    again = measure(made, engine, MemoryLedger(PureDP(1))).answers
+    assert np.mean(again == answers) < 0.2
+
+
+# What is refused
+
+
+def test_a_plan_changed_after_it_was_made_is_refused() -> None:
+    made = plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "marginals")
+    assert made.digest
+    object.__setattr__(made, "guarantee", PureDP(2))
+    engine = Cube()
+    with pytest.raises(errors.PlanError, match="it was changed"):
+        measure(made, engine, Book(engine))
+    assert engine.events == []
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (GroupPart(1, 1, True),),  # a contrast of an attribute of three cells
+        (GroupPart(1, 1), GroupPart(0, 1)),
+        (GroupPart(0, 1), GroupPart(0, 1)),
+        (GroupPart(0, 2),),
+        (GroupPart(9, 1),),
+        (GroupPart(-1, 1),),
+        (GroupPart(0, 0),),
+    ],
+)
+def test_groups_that_are_no_groups_are_refused(parts) -> None:
+    made = plan(Workload.tables(SCHEMA, [("a",)]), PureDP(1), "marginals")
+    with pytest.raises(errors.PlanError, match="group"):
+        verify_privacy(replace(made, groups=(parts,)))
+
+
+def test_overspending_is_seen_by_structure_and_by_brute_force() -> None:
+    """A mutant plan whose noise is computed for twice the budget: both checks must object, each on its own."""
+
+    class Short(Plan):
+        def noise_scale(self, group: int) -> Fraction:
+            return super().noise_scale(group) / 2
+
+        def noise_variance(self, group: int) -> Fraction:
+            return super().noise_variance(group) / 2
+
+    for guarantee in (PureDP(1), PureDP(1, neighbors="replace_one"), ZCDP(1), ZCDP(1, max_rows_per_person=2)):
+        made = plan(Workload.all_kway(SCHEMA, 1), guarantee, "marginals")
+        mutant = Short(**{name: getattr(made, name) for name in made.__dataclass_fields__})
+        with pytest.raises(errors.PlanError, match="a cost of at most"):
+            verify_privacy(mutant)
+        with pytest.raises(errors.PlanError, match="every record"):
+            verify_by_brute_force(mutant)
+        verify_by_brute_force(made)
+
+
+def test_replace_one_treated_as_add_remove_is_seen_by_brute_force() -> None:
+    class Careless(Plan):
+        def noise_scale(self, group: int) -> Fraction:
+            return super().noise_scale(group) / 2  # forgets the factor of replacing
+
+    guarantee = PureDP(1, neighbors="replace_one")
+    made = plan(Workload.all_kway(SCHEMA, 1), guarantee, "marginals")
+    mutant = Careless(**{name: getattr(made, name) for name in made.__dataclass_fields__})
+    with pytest.raises(errors.PlanError, match="every record"):
+        verify_by_brute_force(mutant)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("kind", [PureDP, ZCDP])
+def test_brute_force_agrees_with_the_structure(strategy: str, neighbors: str, kind) -> None:
+    made = plan(Workload.all_kway(SCHEMA, 2), kind(1, neighbors=neighbors), strategy)
+    verify_by_brute_force(made)
+    assert privacy_cost(made) == privacy_limit(made)
+
+
+def test_the_classic_constant_and_drafts_are_for_looking_only() -> None:
+    engine = Cube()
+    classic = ApproxDP(1, "1e-6", calibration="classic")
+    with pytest.raises(errors.PlanError, match="classic"):
+        measure(plan(Workload.all_kway(SCHEMA, 1), classic, "marginals"), engine, Book(engine))
+    draft = Schema([Attribute("a", values=["x", "y"], draft=True)])
+    with pytest.raises(errors.DraftError):
+        measure(plan(Workload.all_kway(draft, 1), PureDP(1), "marginals"), engine, Book(engine))
+    several = PureDP(1, max_rows_per_person=3)
+    with pytest.raises(errors.PlanError, match="person"):
+        measure(plan(Workload.all_kway(SCHEMA, 1), several, "marginals"), engine, Book(engine))
+    assert engine.events == []
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        np.array([1, -1]),
+        np.array([1.0, 2.0]),
+        np.array([1, 2, 3]),
+        np.array([2**62, 2**62]),
+        np.array([2**62 + 1, 0]),
+        np.array([1, 2], dtype=np.int32),
+        [1, 2],
+    ],
+)
+def test_what_is_not_a_table_of_counts_is_refused_without_showing_it(counts) -> None:
+    with pytest.raises(errors.PlanError, match="counts of a") as caught:
+        ExactCounts(SCHEMA, {("a",): counts})
+    assert not any(str(number) in str(caught.value) for number in (-1, 2**62 + 1, 4611686018427387904))
+
+
+def test_counts_at_the_limits_stay_exact() -> None:
+    schema = Schema.from_sizes({"a": 2})
+    for base in ([2**31, 2**53 + 1], [2**61, 2**61 - 1], [0, 2**62]):
+        made = plan(Workload.all_kway(schema, 1), PureDP(1), "fourier")
+        found = measure(made, Cube(schema, np.array(base)), MemoryLedger(PureDP(1)), noise_from=Silence())
+        assert sorted(found.answers.tolist()) == sorted([sum(base), base[0] - base[1]])
+
+
+def test_exact_counts_show_nothing() -> None:
+    exact = ExactCounts(SCHEMA, {("a",): np.array([12345, 678])})
+    assert "12345" not in repr(exact) + str(exact) + f"{exact}"
+    for act in (pickle.dumps, copy.copy, copy.deepcopy, hash):
+        with pytest.raises(TypeError):
+            act(exact)
+    with pytest.raises(TypeError):
+        _ = exact == np.array([12345, 678])
+    with pytest.raises(TypeError):
+        exact.tables = {}
+    assert not hasattr(exact, "__dict__")
+
+
+def test_measurements_hold_nothing_but_the_noisy_answers() -> None:
+    made = plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "marginals")
+    found = measure(made, Cube(), MemoryLedger(PureDP(1)))
+    assert set(vars(found)) == {"plan", "answers"}
+    assert found.answers.dtype == np.int64
+    with pytest.raises(ValueError, match="read-only"):
+        found.answers[0] = 1
+    for wrong in (found.answers[:-1], found.answers.astype(float)):
+        with pytest.raises(errors.PlanError, match="whole numbers"):
+            Measurements(made, wrong)
