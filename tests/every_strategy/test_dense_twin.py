@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, PureDP, Schema, Workload, linear, plan
 from privcube.errors import PlanError
-from privcube.model.groups import group_rows
-from privcube.model.plan import Plan
+from privcube.model.groups import group_rows, has_helmert, row_weights
+from privcube.model.plan import Plan, squared_l2
 from privcube.planning.ranges import bounds
 from privcube.released.consistency import consistent_tables
 from privcube.released.recovery import recover
@@ -54,6 +54,10 @@ def workloads(draw: st.DrawFn) -> Workload:
     return Workload.tables(schema, sorted(tables, key=str), weights=weights)
 
 
+def some_guarantee(strategy: str):
+    return ZCDP(1) if strategy == "residual" else PureDP(1)
+
+
 def planned(strategy: str, workload: Workload, guarantee, budgets: str, recovery: str) -> Plan:
     try:
         return plan(workload, guarantee, strategy, budgets=budgets, recovery=recovery)
@@ -67,7 +71,8 @@ def dense(made: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rows = [group_rows(made.frame, group) for group in made.groups]
     strategy = linear.strategy_matrix(made.frame, made.groups).toarray()
     queries = linear.workload_matrix(made.workload, made.frame).toarray()
-    return strategy, queries, np.repeat(made.noise_variances(), rows)
+    weights = np.concatenate([row_weights(made.frame, group) for group in made.groups])
+    return strategy, queries, np.repeat(made.noise_variances(), rows) * weights
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -98,7 +103,7 @@ def test_exact_answers_give_exact_tables(strategy: str, data: st.DataObject) -> 
     """R S = Q on real data: without noise both recoveries return the true tables."""
     workload = data.draw(workloads())
     recovery = data.draw(st.sampled_from(["direct", "optimal"]))
-    made = planned(strategy, workload, PureDP(1), "optimal", recovery)
+    made = planned(strategy, workload, some_guarantee(strategy), "optimal", recovery)
     cells = np.array(data.draw(st.lists(st.integers(0, 9), min_size=workload.schema.domain_size,
                                         max_size=workload.schema.domain_size)), dtype=float)  # fmt: skip
     columns = linear.real_columns(made.frame)
@@ -138,7 +143,7 @@ def test_direct_recovery_has_the_variance_it_predicts(strategy: str, data: st.Da
     made = planned(strategy, data.draw(workloads()), data.draw(GUARANTEES), budgets, "direct")
     rows = sum(group_rows(made.frame, group) for group in made.groups)
     assume(rows <= 400)
-    noise = np.repeat(made.noise_variances(), [group_rows(made.frame, group) for group in made.groups])
+    noise = dense(made)[2]
     columns = [recover(made, unit) for unit in np.eye(rows)]
     for table, variance in zip(made.workload, made.table_variances, strict=True):
         recovery = np.stack([column[table].ravel() for column in columns], axis=1)
@@ -149,11 +154,19 @@ def test_direct_recovery_has_the_variance_it_predicts(strategy: str, data: st.Da
 @settings(deadline=None, max_examples=15)
 @given(data=st.data())
 def test_rows_of_a_group_are_disjoint_with_unit_entries(strategy: str, data: st.DataObject) -> None:
-    """The formal guarantee rests on this: every record meets every group in one row, with +1 or -1."""
-    made = planned(strategy, data.draw(workloads()), PureDP(1), "optimal", "optimal")
+    """The formal guarantee rests on this: every record meets every group in one row, with +1 or -1.
+
+    Helmert rows overlap; weighted by their squared norms, every record has the squared length that the plan is charged.
+    """
+    guarantee = some_guarantee(strategy)
+    made = planned(strategy, data.draw(workloads()), guarantee, "optimal", "optimal")
     columns = linear.real_columns(made.frame)
     for group in made.groups:
         rows = linear.strategy_matrix(made.frame, [group])[:, columns].toarray()
+        if has_helmert(group):
+            lengths = (rows**2 / np.array(row_weights(made.frame, group))[:, None]).sum(axis=0)
+            np.testing.assert_allclose(lengths, float(squared_l2(guarantee, made.frame, group)), rtol=1e-12)
+            continue
         assert set(np.unique(rows)) <= {-1.0, 0.0, 1.0}
         assert np.all(np.abs(rows).sum(axis=0) == 1)
     assert sum(made.shares) <= made.denominator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import reference_figures
 
-from privcube import PureDP, Schema, Workload, plan
+from privcube import ZCDP, PureDP, Schema, Workload, plan
 
 METHODS = {
     "Identity (full histogram)": ("base_counts", "optimal", "direct"),
@@ -73,3 +73,17 @@ def test_one_dimensional_reference(row: dict[str, str]) -> None:
     budgets = "optimal" if "optimised" in row["method"] else "uniform"
     made = plan(wanted, PureDP(1), strategy, budgets=budgets, recovery="optimal")
     assert made.total_variance == pytest.approx(float(row["value"]), rel=1e-9)
+
+
+OPTIMA = [
+    row
+    for row in reference_figures.reference_rows()
+    if row["method"] == "ResidualPlanner sumvar" and row["metric"] == "total_sq_error"
+]
+
+
+@pytest.mark.parametrize("row", OPTIMA, ids=lambda row: f"{row['domain'][:5]}, {row['workload']}")
+def test_residual_strategy_is_the_gaussian_optimum(row: dict[str, str]) -> None:
+    """ResidualPlanner's totals at rho = 1/2, the proven optimum of Gaussian noise."""
+    made = plan(reference_figures.workload(row["domain"], row["workload"]), ZCDP("0.5"), "residual")
+    assert made.total_variance == pytest.approx(float(row["value"]), rel=1e-6)

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from privcube.algebra.lattice import Floats
+from privcube.algebra.lattice import Floats, Integers
 
 
 def level_slice(fan_outs: Sequence[int], level: int) -> slice:
@@ -85,6 +85,28 @@ def from_residuals(
     return np.moveaxis(counts, -1, axis)
 
 
+def helmert_rows(size: int) -> Integers:
+    """The whole-number rows (1, ..., 1, -j, 0, ..., 0) for j = 1..size-1.
+
+    >>> helmert_rows(3).tolist()
+    [[1, -1, 0], [1, 1, -2]]
+    """
+    rows = np.tril(np.ones((size, size), dtype=np.int64), -1) - np.diag(np.arange(size))
+    return rows[1:]
+
+
+def helmert_to_residuals(answers: Floats, axis: int, fan_out: int) -> Floats:
+    """Answers to Helmert rows of every parent along an axis to the residual coordinates of their level.
+
+    The rows h_j are orthogonal with squared norm j (j+1): differences from even shares are sum_j y_j h_j / (j (j+1)).
+    """
+    rows = helmert_rows(fan_out)
+    back = (rows / (rows**2).sum(axis=1, keepdims=True))[:, :-1]
+    moved = np.moveaxis(answers, axis, -1)
+    blocks = moved.reshape(*moved.shape[:-1], -1, fan_out - 1)
+    return np.moveaxis((blocks @ back).reshape(moved.shape), -1, axis)
+
+
 def residual_energies(weights: Floats, chains: Sequence[Sequence[int]]) -> Floats:
     """|Pi_b q|^2 of a query given by its weights on the cells of a table, for every level vector b.
 
@@ -121,7 +143,6 @@ def _orthonormal(table: Floats, axis: int, fan_outs: Sequence[int]) -> Floats:
 
 def _helmert(size: int) -> Floats:
     """An orthonormal basis: the constant vector, then each cell against the ones before it."""
-    rows = np.tril(np.ones((size, size)), -1) - np.diag(np.arange(size))
-    rows[0] = 1.0
+    rows = np.vstack([np.ones((1, size)), helmert_rows(size)])
     normed: Floats = rows / np.sqrt((rows**2).sum(axis=1, keepdims=True))
     return normed

@@ -14,6 +14,7 @@ import numpy as np
 
 from privcube.algebra.hashing import bucket_and_sign
 from privcube.algebra.lattice import Integers
+from privcube.algebra.residuals import helmert_rows
 from privcube.errors import PlanError, counted
 from privcube.linear.sparse import scipy_sparse
 from privcube.model.frame import Frame
@@ -74,7 +75,7 @@ def haar(cells: int) -> Any:
     """W: the total and the Haar contrasts of every level, with entries 0, +1 and -1."""
     frame = _tree(cells, 2)
     sizes = frame.sizes[0]
-    parts = [_blocks(sizes, 0)] + [_contrasts(sizes, level) for level in range(1, len(sizes))]
+    parts = [_blocks(sizes, 0)] + [_helmert(sizes, level) for level in range(1, len(sizes))]
     return scipy_sparse().vstack(parts, format="csr")[:, :cells]
 
 
@@ -136,7 +137,7 @@ def _group_matrix(frame: Frame, group: Group) -> Any:
     for axis, sizes in enumerate(frame.sizes):
         part = by_axis.get(axis)
         level = part.level if part else 0
-        factors.append(_contrasts(sizes, level) if part and part.contrast else _blocks(sizes, level))
+        factors.append(_blocks(sizes, level) if part is None or part.kind == "cells" else _helmert(sizes, level))
     return _kronecker(factors)
 
 
@@ -145,10 +146,12 @@ def _blocks(sizes: Sequence[int], level: int) -> Any:
     return sparse.kron(sparse.eye_array(sizes[level]), np.ones((1, sizes[-1] // sizes[level])), format="csr")
 
 
-def _contrasts(sizes: Sequence[int], level: int) -> Any:
+def _helmert(sizes: Sequence[int], level: int) -> Any:
+    """Helmert rows of the children of every node one level up; contrasts are those of two children."""
     sparse = scipy_sparse()
-    half = np.ones((1, sizes[-1] // sizes[level]))
-    return sparse.kron(sparse.eye_array(sizes[level - 1]), np.hstack([half, -half]), format="csr")
+    rows = helmert_rows(sizes[level] // sizes[level - 1]).astype(np.float64)
+    spread = np.kron(rows, np.ones((1, sizes[-1] // sizes[level])))
+    return sparse.kron(sparse.eye_array(sizes[level - 1]), spread, format="csr")
 
 
 def _kronecker(factors: Sequence[Any]) -> Any:

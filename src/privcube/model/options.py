@@ -7,7 +7,9 @@ from typing import Literal, get_args
 
 from privcube.errors import PlanError
 
-Strategy = Literal["auto", "base_counts", "marginals", "fourier", "clusters", "hierarchy", "wavelet", "sketch"]
+Strategy = Literal[
+    "auto", "base_counts", "marginals", "fourier", "clusters", "hierarchy", "wavelet", "sketch", "residual"
+]
 Budgets = Literal["optimal", "uniform", "iterated"]
 Recovery = Literal["optimal", "direct"]
 Effort = Literal["fast", "normal", "thorough"]

@@ -5,6 +5,7 @@ error to expect. Formal guarantee: every group has rows of entries 0, +1, -1 wit
 its answers by 1 in L1 and in L2. With max_rows_per_person = c a neighboring change moves a group by at most
   L1: c (add_remove) or 2c (replace_one);
   L2 squared: c^2 (add_remove); 2c^2 (replace_one, cells); 4c^2 (replace_one, contrasts: both ends may share a row).
+Helmert rows overlap; their L2 is that of the orthonormal rows they are worth (`squared_l2`), for Gaussian noise only.
 Pure: Laplace noise of scale L1 / (epsilon share) on group g costs epsilon * share_g, and so does max-norm noise of that
 scale on a whole bundle of groups, since the largest of their L1 norms moves by L1 at most. Gaussian: variance
 L2^2 / (2 rho share) costs rho * share_g. The shares are whole numbers over one denominator that sum to it at most, so
@@ -25,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, group_rows, has_signs
+from privcube.model.groups import Group, SketchGroup, group_rows, has_helmert, has_signs
 from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import PlanOptions
 from privcube.model.plan_document import digest_of, plan_document, plan_parts
@@ -55,6 +56,8 @@ class Plan:
                 raise PlanError("plan", expected="every group in one bundle")
             if not isinstance(self.guarantee, PureDP) or not all(self.bundles):
                 raise PlanError("plan", expected="bundles of at least one group, under a pure guarantee")
+        if isinstance(self.guarantee, PureDP) and any(has_helmert(group) for group in self.groups):
+            raise PlanError("plan", expected="Gaussian noise for Helmert rows", given="a pure guarantee")
         if len(self.shares) != len(self.noised_together) or not self.groups:
             raise PlanError("plan", expected="one share of the budget per bundle, at least one group")
         if min(self.shares) < 1 or sum(self.shares) > self.denominator:
@@ -83,19 +86,20 @@ class Plan:
     def noise_variance(self, group: int) -> Fraction:
         """The variance of the noise on every row of a group, of the continuous distribution with the same scale.
 
-        For max-norm noise on a bundle of m rows, n of them in the group, it is 2 (m+1)(m+2) / ((n+1)(n+2)) scale^2.
+        For max-norm noise on a bundle of m rows, n of them in the group, it is 2 (m+1)(m+2) / ((n+1)(n+2)) scale^2. For
+        Helmert rows it is the sigma^2 by which each row's squared norm is multiplied (`groups.row_weights`).
         """
         if isinstance(self.guarantee, PureDP):
             bundle = self.noised_together[self._bundle_of[group]]
             return 2 * bundle_factor(self.frame, self.groups, bundle, group) * self.noise_scale(group) ** 2
-        moved = squared_l2(self.guarantee, self.groups[group])
+        moved = squared_l2(self.guarantee, self.frame, self.groups[group])
         return self.guarantee.gaussian_variance * moved * self.denominator / self.shares[group]
 
     def noise_variances(self) -> NDArray[np.float64]:
         """The noise variances of all groups as floats."""
         if self.bundles is not None:
             return np.array([float(self.noise_variance(group)) for group in range(len(self.groups))])
-        return noise_variances(self.guarantee, self.groups, self.shares, self.denominator)
+        return noise_variances(self.guarantee, self.frame, self.groups, self.shares, self.denominator)
 
     # Predicted error
 
@@ -165,20 +169,36 @@ def bundle_factor(frame: Frame, groups: Sequence[Group], bundle: Sequence[int], 
     return Fraction((rows + 1) * (rows + 2), (own + 1) * (own + 2))
 
 
-def squared_l2(guarantee: Guarantee, group: Group) -> int:
-    """How far a neighboring change moves the answers of a group, in L2 squared (see the module docstring)."""
+def squared_l2(guarantee: Guarantee, frame: Frame, group: Group) -> Fraction:
+    """How far a neighboring change moves the answers of a group, in L2 squared (see the module docstring).
+
+    Helmert rows are taken at their orthonormal worth. A record moves them by the product P of (1 - 1/f) over the axes;
+    replacing it by another moves them by 2 P - 2 (product of the projector's entries), of which an entry is 1 - 1/f for
+    the same child, -1/f for another child of the same parent, 0 otherwise: most if the two differ on one axis only.
+    """
     rows = guarantee.max_rows_per_person
+    if has_helmert(group):
+        assert not isinstance(group, SketchGroup)
+        if any(part.kind == "contrast" for part in group):
+            raise PlanError("group", expected="Helmert rows without contrasts")
+        kept = [Fraction(frame.fan_outs[p.axis][p.level - 1] - 1, frame.fan_outs[p.axis][p.level - 1])
+                for p in group if p.kind == "helmert"]  # fmt: skip
+        own = math.prod(kept, start=Fraction(1))
+        if guarantee.neighbors == "add_remove":
+            return rows**2 * own
+        largest = max((own / share * (1 - share) for share in kept if share), default=Fraction(0))
+        return rows**2 * (2 * own + 2 * largest)
     if guarantee.neighbors == "add_remove":
-        return rows**2
-    return (4 if has_signs(group) else 2) * rows**2
+        return Fraction(rows**2)
+    return Fraction((4 if has_signs(group) else 2) * rows**2)
 
 
 def noise_variances(
-    guarantee: Guarantee, groups: Sequence[Group], shares: ArrayLike, denominator: int
+    guarantee: Guarantee, frame: Frame, groups: Sequence[Group], shares: ArrayLike, denominator: int
 ) -> NDArray[np.float64]:
     """The noise variances of groups with these shares of the budget, as floats; `Plan.noise_variance` is exact."""
     part = np.asarray(shares, dtype=np.float64) / denominator
     if isinstance(guarantee, PureDP):
         return np.asarray(2 * (guarantee.rows_changed / (float(guarantee.epsilon) * part)) ** 2)
-    moved = np.array([squared_l2(guarantee, group) for group in groups], dtype=np.float64)
+    moved = np.array([float(squared_l2(guarantee, frame, group)) for group in groups])
     return np.asarray(float(guarantee.gaussian_variance) * moved / part)

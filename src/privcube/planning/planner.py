@@ -9,6 +9,7 @@ import numpy as np
 
 from privcube.algebra.lattice import Floats, Incidence, Integers
 from privcube.errors import PlanError
+from privcube.model.frame import Frame
 from privcube.model.groups import Group, is_structured, product_groups
 from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import Budgets, Effort, PlanOptions, Recovery, Strategy
@@ -81,11 +82,12 @@ def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -
     if len(used) < len(proposal.groups):
         groups = tuple(proposal.groups[i] for i in used)
         structure = _structure(workload, proposal, groups)
-    moved = np.array([float(squared_l2(guarantee, group)) for group in structure.groups])
+    frame = proposal.frame
+    moved = np.array([float(squared_l2(guarantee, proposal.frame, group)) for group in structure.groups])
     shares = _shares(guarantee, options, coefficients[used], moved)
-    variances = noise_variances(guarantee, structure.groups, shares, DENOMINATOR)
+    variances = noise_variances(guarantee, frame, structure.groups, shares, DENOMINATOR)
     if options.budgets == "iterated":
-        shares, variances = _iterated(structure, guarantee, shares, moved)
+        shares, variances = _iterated(structure, guarantee, frame, shares, moved)
     if options.recovery == "direct" and direct is not None:
         of_group = np.zeros(len(proposal.groups))
         of_group[used] = variances
@@ -142,17 +144,19 @@ def _shares(guarantee: Guarantee, options: PlanOptions, coefficients: Floats, mo
     return whole_shares(moved * gaussian_budgets(coefficients, np.sqrt(moved)) ** 2)
 
 
-def _iterated(structure: _Structure, guarantee: Guarantee, shares: Integers, moved: Floats) -> tuple[Integers, Floats]:
+def _iterated(
+    structure: _Structure, guarantee: Guarantee, frame: Frame, shares: Integers, moved: Floats
+) -> tuple[Integers, Floats]:
     """Alternate step 2 (budgets for the recovery at hand) and step 3 (recovery for the budgets at hand).
 
     Each step minimises the same objective in one of its two arguments, so the error never rises (THEORY section 2).
     """
     options = PlanOptions(budgets="optimal")
-    variances = noise_variances(guarantee, structure.groups, shares, DENOMINATOR)
+    variances = noise_variances(guarantee, frame, structure.groups, shares, DENOMINATOR)
     error = _weighted_error(structure, variances)
     for _ in range(_MOST_ROUNDS):
         tried = _shares(guarantee, options, structure.group_coefficients(variances), moved)
-        tried_variances = noise_variances(guarantee, structure.groups, tried, DENOMINATOR)
+        tried_variances = noise_variances(guarantee, frame, structure.groups, tried, DENOMINATOR)
         tried_error = _weighted_error(structure, tried_variances)
         if tried_error >= error:
             break

@@ -4,7 +4,7 @@ With noise of variance v_g on every row of group g, generalised least squares gi
 sum_b Pi_b / p_b over the residuals b, with p_b = sum_g f_gb / v_g (THEORY section 2; the paper's equation (nonunifR)
 in section 3.2 for structured S). A query q then has variance sum_b |Pi_b q|^2 / p_b. Both f and |Pi_b q|^2 are products
 over axes. Here every axis is divided by its number of leaves, so that the size N of the domain never appears:
-  f of cells(m) = 1/s_m on levels 0..m, of contrast(m) = 2/s_m on level m;
+  f of cells(m) = 1/s_m on levels 0..m, of contrast(m) = 2/s_m and of helmert(m) = 1/s_m on level m;
   |Pi_l q|^2 of a cell at level m = (s_l - s_(l-1)) / s_m^2 on levels l = 0..m (with s_(-1) = 0).
 """
 
@@ -151,12 +151,12 @@ def group_family(frame: Frame, groups: Sequence[QueryGroup]) -> Family:
             numbers.setdefault(part, len(numbers))
         members.append(tuple([numbers[part] for part in group]))
     parts, kinds = [], []
-    for axis, level, contrast in numbers:
+    for axis, level, kind in numbers:
         sizes = (0, *frame.sizes[axis][: level + 1])
-        if contrast:
-            factors = [0.0] * level + [2 / sizes[-1]]
+        if kind != "cells":
+            factors = [0.0] * level + [(2 if kind == "contrast" else 1) / sizes[-1] if sizes[-1] > sizes[-2] else 0.0]
         else:  # a level with as many cells as the one above it has nothing of its own
             factors = [1 / sizes[-1] if here > above else 0.0 for above, here in pairwise(sizes)]
         parts.append(Part(axis, tuple(factors)))
-        kinds.append((frame.fan_outs[axis][:level], contrast))
+        kinds.append((frame.fan_outs[axis][:level], kind))
     return Family(parts, members, kinds)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
+from typing import get_args
 
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, SketchGroup
+from privcube.model.groups import Group, PartKind, SketchGroup
 from privcube.model.guarantee import PureDP
 from privcube.model.plan import Plan, squared_l2
 from privcube.model.plan_document import digest_of, plan_document
@@ -46,7 +47,7 @@ def privacy_cost(plan: Plan) -> Fraction:
         prices = [guarantee.rows_changed / plan.noise_scale(bundle[0]) for bundle in plan.noised_together]
     else:
         prices = [
-            Fraction(squared_l2(guarantee, group)) / (2 * plan.noise_variance(number))
+            Fraction(squared_l2(guarantee, plan.frame, group)) / (2 * plan.noise_variance(number))
             for number, group in enumerate(plan.groups)
         ]
     return sum(prices, Fraction(0))
@@ -62,5 +63,7 @@ def _check_group(frame: Frame, group: Group) -> None:
     for part in group:
         if not 0 <= part.axis < len(frame.fan_outs) or not 1 <= part.level <= len(frame.fan_outs[part.axis]):
             raise PlanError("group", expected="axes and levels of the frame", given=part)
-        if part.contrast and frame.fan_outs[part.axis][part.level - 1] != 2:
+        if part.kind not in get_args(PartKind):
+            raise PlanError("group", expected="one of the kinds of parts", given=part, available=get_args(PartKind))
+        if part.kind == "contrast" and frame.fan_outs[part.axis][part.level - 1] != 2:
             raise PlanError("group", expected="contrasts of two halves only", given=part)

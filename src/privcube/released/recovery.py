@@ -20,12 +20,21 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from privcube.algebra.lattice import Batch, Family, Floats, Integers, ResidualIndex
-from privcube.algebra.residuals import from_residuals, level_slice, to_residuals
+from privcube.algebra.residuals import from_residuals, helmert_to_residuals, level_slice, to_residuals
 from privcube.errors import PlanError
 from privcube.linear.matrices import strategy_matrix, workload_matrix
 from privcube.linear.recovery import recovered
 from privcube.model.frame import Frame
-from privcube.model.groups import GroupPart, QueryGroup, cells_groups, group_rows, is_structured, product_groups
+from privcube.model.groups import (
+    GroupPart,
+    PartKind,
+    QueryGroup,
+    cells_groups,
+    group_rows,
+    is_structured,
+    part_rows,
+    product_groups,
+)
 from privcube.model.plan import Plan
 from privcube.model.workload import Table, axis_cells
 from privcube.planning.layout import Layout, cells_table, with_ranges
@@ -109,7 +118,7 @@ class _Residuals:
         family = self._family(groups)
         for which, batches in self._slices(family):
             shape = _shape(family, which[0])
-            sizes = [prod(kind.chain) // (2 if kind.contrast else 1) for kind in shape]
+            sizes = [part_rows(kind.chain, kind.kind) for kind in shape]
             block = _gathered(values, starts[which], prod(sizes)).reshape(len(which), *sizes)
             coordinates = self._split(block, shape)
             for batch in batches:
@@ -165,7 +174,7 @@ class _Residuals:
 
     def _family(self, groups: Sequence[QueryGroup]) -> Family:
         family = group_family(self.frame, groups)
-        kinds: Sequence[tuple[tuple[int, ...], bool]] = family.kinds  # type: ignore[assignment]
+        kinds: Sequence[tuple[tuple[int, ...], PartKind]] = family.kinds  # type: ignore[assignment]
         own = [part.axis if self.shares else -1 for part in family.parts]
         return replace(family, kinds=[_Kind(*kind, axis) for kind, axis in zip(kinds, own, strict=True)])
 
@@ -176,8 +185,10 @@ class _Residuals:
         """Answers of equal shape to residual coordinates; a contrast is twice its coordinate."""
         coordinates = np.asarray(block, dtype=np.float64)
         for at, kind in enumerate(shape):
-            if kind.contrast:
+            if kind.kind == "contrast":
                 coordinates = coordinates / 2
+            elif kind.kind == "helmert":
+                coordinates = helmert_to_residuals(coordinates, at + 1, kind.chain[-1])
             else:
                 coordinates = to_residuals(coordinates, at + 1, kind.chain, self._shares(kind))
         return coordinates
@@ -197,12 +208,12 @@ class _Kind(NamedTuple):
     """Parts of one kind have the same shape, and with real shares the same axis."""
 
     chain: tuple[int, ...]  # fan-outs up to the part's level
-    contrast: bool
+    kind: PartKind
     axis: int  # -1 where shares are even and all axes of this shape are alike
 
 
 def _choices(group: QueryGroup) -> int:
-    return prod([1 if part.contrast else part.level + 1 for part in group])
+    return prod([part.level + 1 if part.kind == "cells" else 1 for part in group])
 
 
 def _shape(family: Family, member: int) -> list[_Kind]:
@@ -222,9 +233,9 @@ def _alike(family: Family) -> Iterator[Integers]:
 
 
 def _levels(shape: Sequence[_Kind], levels: Sequence[int]) -> list[slice]:
-    """Where the coordinates of a choice of levels stand; contrasts have one level only."""
+    """Where the coordinates of a choice of levels stand; contrasts and Helmert rows have one level only."""
     return [
-        slice(None) if kind.contrast else level_slice(kind.chain, level)
+        level_slice(kind.chain, level) if kind.kind == "cells" else slice(None)
         for kind, level in zip(shape, levels, strict=True)
     ]
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.algebra.hashing import bucket_and_sign
+from privcube.algebra.residuals import helmert_rows
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, SketchGroup
@@ -21,7 +22,7 @@ def exact_answers(layout: Layout, group: Group, table: Table, counts: Counts) ->
     >>> from privcube.model.groups import GroupPart
     >>> from privcube.model.schema import Schema
     >>> frame = Frame(Schema.from_sizes({"a": 2, "b": 2}), "binary")
-    >>> exact_answers(Layout(frame), (GroupPart(0, 1, True),), ("a", "b"), np.array([[5, 1], [2, 0]]))
+    >>> exact_answers(Layout(frame), (GroupPart(0, 1, "contrast"),), ("a", "b"), np.array([[5, 1], [2, 0]]))
     array([4])
     """
     frame = layout.frame
@@ -42,9 +43,11 @@ def exact_answers(layout: Layout, group: Group, table: Table, counts: Counts) ->
         part = wanted[axis]
         shape = (*answers.shape[:at], frame.sizes[axis][part.level], -1, *answers.shape[at + 1 :])
         answers = answers.reshape(shape).sum(axis=at + 1)
-        if part.contrast:
-            halves = answers.reshape(*answers.shape[:at], -1, 2, *answers.shape[at + 1 :])
-            answers = np.take(halves, 0, axis=at + 1) - np.take(halves, 1, axis=at + 1)
+        if part.kind != "cells":  # contrasts are the Helmert rows of two children
+            rows = helmert_rows(frame.fan_outs[axis][part.level - 1])
+            families = np.moveaxis(answers, at, -1).reshape(-1, rows.shape[1]) @ rows.T
+            lead = [size for i, size in enumerate(answers.shape) if i != at]
+            answers = np.moveaxis(families.reshape(*lead, -1), -1, at)
     return np.asarray(answers, dtype=np.int64).ravel()
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import PlanError
-from privcube.model.groups import Group, SketchGroup, group_rows
+from privcube.model.groups import Group, SketchGroup, group_rows, row_weights
 from privcube.model.guarantee import PureDP
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
@@ -97,10 +97,10 @@ def measure(
 
 
 def _noise(plan: Plan, source: Noise) -> Integers:
-    """The noise of all groups in order; groups with the same scale are drawn together, each row its own draw."""
+    """The noise of all groups in order; rows with the same scale are drawn together, each its own draw."""
     rows = [group_rows(plan.frame, group) for group in plan.groups]
-    drawn: list[Integers | None] = [None] * len(rows)
-    alike: defaultdict[Fraction, list[int]] = defaultdict(list)
+    drawn: dict[int, Integers] = {}
+    alike: defaultdict[Fraction, list[tuple[int, slice | Integers]]] = defaultdict(list)
     pure = isinstance(plan.guarantee, PureDP)
     for bundle in plan.noised_together:
         if len(bundle) > 1:
@@ -108,14 +108,21 @@ def _noise(plan: Plan, source: Noise) -> Integers:
             for group, part in zip(bundle, parts, strict=True):
                 drawn[group] = part
         else:
-            alike[plan.noise_scale(bundle[0]) if pure else plan.noise_variance(bundle[0])].append(bundle[0])
-    for parameter, groups in alike.items():
-        total = sum(rows[group] for group in groups)
-        values = source.laplace(parameter, total) if pure else source.gaussian(parameter, total)
-        ends = np.cumsum([rows[group] for group in groups])[:-1]
-        for group, part in zip(groups, np.split(values, ends), strict=True):
-            drawn[group] = part
-    whole = np.concatenate([part for part in drawn if part is not None])
+            (group,) = bundle
+            drawn[group] = np.zeros(rows[group], dtype=np.int64)
+            if pure:
+                alike[plan.noise_scale(group)].append((group, slice(None)))
+                continue
+            weights = np.array(row_weights(plan.frame, plan.groups[group]), dtype=np.int64)
+            for weight in np.unique(weights).tolist():
+                alike[plan.noise_variance(group) * weight].append((group, np.flatnonzero(weights == weight)))
+    for parameter, places in alike.items():
+        sizes = [len(drawn[group][place]) for group, place in places]
+        draw = source.laplace if pure else source.gaussian
+        values = draw(parameter, sum(sizes))
+        for (group, place), part in zip(places, np.split(values, np.cumsum(sizes)[:-1]), strict=True):
+            drawn[group][place] = part
+    whole = np.concatenate([drawn[group] for group in range(len(rows))])
     if whole.dtype != np.int64 or whole.shape != (sum(rows),):
         raise PlanError("noise", expected="one whole number of 64 bits per row")
     return whole
@@ -182,8 +189,10 @@ def _price(plan: Plan, change: Sequence[Integers]) -> Fraction:
         )
     return sum(
         (
-            Fraction(times**2 * int((change[group] ** 2).sum())) / (2 * plan.noise_variance(group))
-            for group in range(len(plan.groups))
+            Fraction(times**2 * moved**2, weight) / (2 * plan.noise_variance(number))
+            for number, group in enumerate(plan.groups)
+            for moved, weight in zip(change[number].tolist(), row_weights(plan.frame, group), strict=True)
+            if moved
         ),
         Fraction(0),
     )

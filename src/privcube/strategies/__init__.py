@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from privcube.model.options import Strategy
 from privcube.model.workload import Workload
-from privcube.strategies import base_counts, clusters, fourier, hierarchy, marginals, sketch, wavelet
+from privcube.strategies import base_counts, clusters, fourier, hierarchy, marginals, residual, sketch, wavelet
 from privcube.strategies.proposal import Proposal
 
 
@@ -21,5 +21,5 @@ class StrategyModule(Protocol):
 
 
 STRATEGIES: Final[dict[Strategy, StrategyModule]] = {
-    module.NAME: module for module in (base_counts, marginals, fourier, clusters, hierarchy, wavelet, sketch)
+    module.NAME: module for module in (base_counts, marginals, fourier, clusters, hierarchy, wavelet, residual, sketch)
 }

@@ -11,7 +11,7 @@ from typing import Final
 
 from privcube.model.frame import Frame
 from privcube.model.workload import Workload
-from privcube.strategies.proposal import Proposal, contrasts
+from privcube.strategies.proposal import Proposal, one_group_per_residual
 
 NAME: Final = "fourier"
 SYMBOL: Final = "F"
@@ -19,4 +19,4 @@ SYMBOL: Final = "F"
 
 def propose(workload: Workload) -> Proposal:
     """S = the Fourier matrix restricted to the coefficients of the workload."""
-    return contrasts(workload, Frame(workload.schema, "binary", leveled=workload.leveled))
+    return one_group_per_residual(workload, Frame(workload.schema, "binary", leveled=workload.leveled), "contrast")

@@ -10,7 +10,7 @@ import numpy as np
 
 from privcube.algebra.lattice import Incidence, ResidualIndex
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, GroupPart, QueryGroup, cells_groups, group_rows, product_groups
+from privcube.model.groups import Group, GroupPart, PartKind, QueryGroup, cells_groups, group_rows, product_groups
 from privcube.model.workload import Axis, Table, Workload
 from privcube.planning.ranges import mean_nodes
 from privcube.planning.structure import refuse_too_large, table_family
@@ -30,12 +30,12 @@ class Proposal:
     sources: tuple[tuple[int, ...], ...] | None
 
 
-def contrasts(workload: Workload, frame: Frame) -> Proposal:
-    """One group of contrasts for every residual below the workload; every chain has fan-out 2."""
+def one_group_per_residual(workload: Workload, frame: Frame, kind: PartKind) -> Proposal:
+    """One group of contrasts (if every chain has fan-out 2) or Helmert rows for every residual below the workload."""
     wanted = table_family(workload, frame)
     refuse_too_large(wanted)
     index = ResidualIndex([len(chain) for chain in frame.fan_outs], wanted)
-    groups = [tuple([GroupPart(axis, level, True) for axis, level in residual]) for residual in index.residuals()]
+    groups = [tuple([GroupPart(axis, level, kind) for axis, level in residual]) for residual in index.residuals()]
     return Proposal(frame, tuple(groups), None)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from privcube.model.frame import Frame
 from privcube.model.workload import Workload
-from privcube.strategies.proposal import Proposal, contrasts
+from privcube.strategies.proposal import Proposal, one_group_per_residual
 
 NAME: Final = "wavelet"
 SYMBOL: Final = "W"
@@ -19,4 +19,6 @@ SYMBOL: Final = "W"
 
 def propose(workload: Workload) -> Proposal:
     """S = the Haar coefficients that the workload needs."""
-    return contrasts(workload, Frame(workload.schema, "tree", 2, frozenset(workload.schema.names)))
+    return one_group_per_residual(
+        workload, Frame(workload.schema, "tree", 2, frozenset(workload.schema.names)), "contrast"
+    )

@@ -1,0 +1,21 @@
+"""R: every residual below the workload once, by Helmert rows: the Gaussian optimum (THEORY section 4). Zone: PUBLIC.
+
+With budgets in proportion to sqrt(k_b c_b) this has the least total variance of all linear strategies on tables under
+Gaussian noise (Xiao, He, Zhang and Kifer 2023). The rows are whole numbers, so that the noise can be, too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from privcube.model.frame import Frame
+from privcube.model.workload import Workload
+from privcube.strategies.proposal import Proposal, one_group_per_residual
+
+NAME: Final = "residual"
+SYMBOL: Final = "R"
+
+
+def propose(workload: Workload) -> Proposal:
+    """S = orthogonal rows for every residual that some table needs."""
+    return one_group_per_residual(workload, Frame.natural(workload), "helmert")
