@@ -38,7 +38,7 @@ def test_exponentials(exponent: Fraction, bits: int) -> None:
     assert 0 <= low <= exponential(exponent, bits) <= high <= low + 2
 
 
-@given(st.fractions(min_value=10**3, max_value=10**15), BITS)
+@given(st.fractions(min_value=500, max_value=3000, max_denominator=10**6), BITS)
 def test_vanishing_exponentials(exponent: Fraction, bits: int) -> None:
     """Far out nothing is worked out, and the bounds are still right."""
     low, high = exp_bounds(exponent, bits)

@@ -34,10 +34,10 @@ def test_laplace_and_gaussian_by_their_sums(scale: float) -> None:
     assert discrete_laplace_variance(scale) == pytest.approx(laplace, rel=1e-9)
     assert discrete_gaussian_variance(scale) == pytest.approx(gaussian, rel=1e-9)
     assert discrete_laplace_variance(scale) <= 2 * scale**2
-    assert discrete_gaussian_variance(scale) <= scale
+    assert discrete_gaussian_variance(scale) <= scale * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(("scale", "sizes", "reach"), [(1.0, (1, 1), 50), (0.7, (2, 1), 18), (0.4, (1, 1, 2), 8)])
+@pytest.mark.parametrize(("scale", "sizes", "reach"), [(1.0, (1, 1), 50), (0.7, (2, 1), 18), (0.3, (1, 1, 2), 9)])
 def test_max_norm_by_enumeration(scale: float, sizes: tuple[int, ...], reach: int) -> None:
     grid = np.array(list(itertools.product(range(-reach, reach + 1), repeat=sum(sizes))))
     edges = np.cumsum((0, *sizes))
@@ -58,11 +58,12 @@ def test_max_norm_tends_to_the_continuous_formula(sizes: dict[int, int]) -> None
 
 def test_the_noise_has_these_variances() -> None:
     """Within five standard errors, taken from the fourth moments; 3 % less would be noticed for the first two."""
+    pairs = np.array([max_norm_noise(Fraction(2), [1, 2])[1] for _ in range(4000)]).ravel()
     for draws, expected in [
         (discrete_laplace(Fraction(3, 2), 10**6), discrete_laplace_variance(1.5)),
         (discrete_gaussian(Fraction(1, 3), 10**6), discrete_gaussian_variance(1 / 3)),
-        (np.array([max_norm_noise(Fraction(2), [1, 2])[1] for _ in range(4000)]).ravel(), max_norm_variances(2.0, {1: 1, 2: 1})[2]),
-    ]:  # fmt: skip
+        (pairs, max_norm_variances(2.0, {1: 1, 2: 1})[2]),
+    ]:
         squares = draws.astype(float) ** 2
         assert abs(squares.mean() - expected) < 5 * squares.std() / len(squares) ** 0.5
 

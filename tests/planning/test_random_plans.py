@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privcube import ZCDP, ApproxDP, PureDP, Schema, Workload, plan
+from privcube import PureDP, Schema, Workload, plan
 from privcube.errors import PlanError
+from privcube.model.guarantee import guarantee_from
 from privcube.planning.bundles import with_bundles
 from privcube.planning.verification import privacy_cost, privacy_limit, verify_privacy
 from privcube.sensitive.gate import verify_by_brute_force
@@ -27,11 +28,10 @@ def test_a_thousand_random_plans(seed: int) -> None:
         neighbors = ["add_remove", "replace_one"][rng.integers(2)]
         amount = f"{rng.integers(1, 5000)}/{rng.integers(1, 999)}"
         rows = int(rng.integers(1, 4))
-        guarantee = [
-            lambda: PureDP(amount, neighbors=neighbors, max_rows_per_person=rows),
-            lambda: ZCDP(amount, neighbors=neighbors, max_rows_per_person=rows),
-            lambda: ApproxDP(amount, "1e-6", neighbors=neighbors, max_rows_per_person=rows),
-        ][rng.choice(3, p=[0.6, 0.35, 0.05])]()
+        amounts = [{"epsilon": amount}, {"rho": amount}, {"epsilon": amount, "delta": "1e-6"}]
+        guarantee = guarantee_from(
+            amounts[rng.choice(3, p=[0.6, 0.35, 0.05])], neighbors=neighbors, max_rows_per_person=rows
+        )
         budgets = ["optimal", "uniform"][rng.integers(2)]
         try:
             made = plan(workload, guarantee, FAST[rng.integers(len(FAST))], budgets=budgets)

@@ -43,8 +43,8 @@ def discrete_gaussian_variance(variance: float) -> float:
 def max_norm_variances(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
     """The variance of a row of whole-number max-norm noise, by the size of its group; `sizes` counts groups of a size.
 
-    Given the radius r a row of a group of n has second moment 2 D(n, r-1) / B(n, r); the generating functions of B and D
-    are (1+x)^n / (1-x)^(n+1) and (1+x)^n / (1-x)^(n+3): D sums B up twice. The radius has weight e^(-r/s) prod B.
+    With radius r a row of a group of n has second moment 2 D(n, r-1) / B(n, r); the generating functions of B and D are
+    (1+x)^n / (1-x)^(n+1) and (1+x)^n / (1-x)^(n+3): D sums B up twice. The radius has weight e^(-r/s) prod B.
 
     >>> {n: round(v, 3) for n, v in max_norm_variances(1.0, {1: 2}).items()}, round(2 * 3 * 4 / (2 * 3), 3)
     ({1: 3.903}, 4.0)
