@@ -41,3 +41,16 @@ def test_what_is_refused() -> None:
         exact_answers(Layout(made.frame), made.groups[0], ("a", "b"), np.ones((2, 3)))
     with pytest.raises(errors.PlanError, match="all attributes"):
         exact_answers(Layout(made.frame), made.groups[0], ("a",), np.ones(2, dtype=np.int64))
+
+
+def test_answers_that_would_not_fit_are_refused() -> None:
+    """Helmert rows multiply counts by up to f - 1."""
+    schema = Schema.from_sizes({"a": 9})
+    made = plan(Workload.all_kway(schema, 1), ZCDP(1), "residual")
+    group = next(group for group in made.groups if group)
+    counts = np.zeros(9, dtype=np.int64)
+    counts[8] = 2**59
+    assert exact_answers(Layout(made.frame), group, ("a",), counts)[-1] == -8 * 2**59
+    counts[8] += 1
+    with pytest.raises(errors.PlanError, match="62 bits"):
+        exact_answers(Layout(made.frame), group, ("a",), counts)

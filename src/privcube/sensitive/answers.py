@@ -9,7 +9,7 @@ from privcube.algebra.hashing import bucket_and_sign
 from privcube.algebra.residuals import helmert_rows
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, SketchGroup
+from privcube.model.groups import Group, QueryGroup, SketchGroup
 from privcube.model.workload import Table
 from privcube.planning.layout import Layout
 
@@ -36,6 +36,7 @@ def exact_answers(layout: Layout, group: Group, table: Table, counts: Counts) ->
     wanted = {part.axis: part for part in group}
     if not set(wanted) <= {axis for axis, _ in axes}:
         raise PlanError("exact counts", expected="a table with all attributes of the group")
+    _refuse_overflow(frame, group, counts)
     for at, (axis, _) in reversed(list(enumerate(axes))):
         if axis not in wanted:
             answers = answers.sum(axis=at)
@@ -49,6 +50,16 @@ def exact_answers(layout: Layout, group: Group, table: Table, counts: Counts) ->
             lead = [size for i, size in enumerate(answers.shape) if i != at]
             answers = np.moveaxis(families.reshape(*lead, -1), -1, at)
     return np.asarray(answers, dtype=np.int64).ravel()
+
+
+def _refuse_overflow(frame: Frame, group: QueryGroup, counts: Counts) -> None:
+    """An answer is at most the number of records times the largest entry of its row: f - 1 for Helmert rows."""
+    largest = 1
+    for part in group:
+        largest *= max(frame.fan_outs[part.axis][part.level - 1] - 1, 1) if part.kind == "helmert" else 1
+    total = (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
+    if total * largest > 2**62:
+        raise PlanError("exact counts", expected="few enough records for answers of 62 bits")
 
 
 def _bucket_sums(frame: Frame, group: SketchGroup, table: Table, counts: Counts) -> Counts:
