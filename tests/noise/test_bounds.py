@@ -67,18 +67,23 @@ def test_ratios(left: Fraction, right: Fraction, bits: int) -> None:
 
 
 @given(st.fractions(0, 1), st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=3))
+@example(Fraction(1, 3), [2**64 // 3, 2**64 // 3 - 1])
+@example(Fraction(1, 3), [2**64 // 3, 2**64 // 3 + 1])
+@example(Fraction(1, 3), [2**64 // 3, 2**64 // 3])
+@example(Fraction(1, 2), [2**63 - 1])
+@example(Fraction(1, 2), [2**63])
 def test_decisions(probability: Fraction, words: list[int]) -> None:
     """U < p is decided as in exact arithmetic; words that follow are asked for only while both are possible."""
     given_words = iter(words)
 
-    class Undecided(Exception):
+    class UndecidedError(Exception):
         pass
 
     def source(count: int) -> list[int]:
         assert count == 1
         for word in given_words:
             return [word]
-        raise Undecided
+        raise UndecidedError
 
     def bounds(bits: int) -> tuple[int, int]:
         scaled = probability * 2**bits
@@ -95,7 +100,7 @@ def test_decisions(probability: Fraction, words: list[int]) -> None:
             break
     try:
         decided = Uniform(source).below(bounds)
-    except Undecided:
+    except UndecidedError:
         decided = None
     assert decided is answer
     assert len(list(given_words)) == len(words) - used

@@ -41,7 +41,7 @@ def test_extreme_scales(scale: Fraction) -> None:
 @pytest.mark.parametrize("sizes", [[], [0], [3, 0], [2, -1]])
 def test_bundles(sizes: list[int], script: Any) -> None:
     """No groups, or a group without rows."""
-    with pytest.raises(GuaranteeError, match="^bundle: expected groups of at least one row, given"):
+    with pytest.raises(GuaranteeError, match=r"^bundle: expected groups of at least one row, given"):
         max_norm_noise(Fraction(1), sizes, script([]))
 
 
