@@ -49,6 +49,7 @@ check: $(VENV)/.development
 bench: $(VENV)/.development
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/framework.py
+	$(BIN)/python benchmarks/noise.py
 
 audit: $(VENV)/.development
 	PRIVCUBE_AUDIT_BUNDLES=1000000 $(BIN)/python -m pytest tests/audit

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from privcube.sensitive.noise import discrete_laplace, max_norm, max_norm_noise
-from privcube.sensitive.noise.bits import system_words
+from privcube.sensitive.noise.bits import system_words, uniform_below
 from privcube.sensitive.noise.weights import Cumulative, drawn_index
 
 BUNDLES = [
@@ -250,21 +250,21 @@ class TestUniform:
 
     def test_incomplete_rounds_are_drawn_again(self, script: Any) -> None:
         """Words from the last, incomplete round are replaced until none is left; the others stay in place."""
-        assert max_norm._uniform(3, 3, script([2**64 - 1, 7, 2**64 - 2, 2**64 - 1, 4])).tolist() == [1, 1, 2]
+        assert uniform_below(3, 3, script([2**64 - 1, 7, 2**64 - 2, 2**64 - 1, 4])).tolist() == [1, 1, 2]
         total = 2**62 + 1  # three rounds: 3 * 2^62 + 3
         first_late = 3 * total
-        assert max_norm._uniform(total, 2, script([first_late, first_late - 1, 9])).tolist() == [9, total - 1]
+        assert uniform_below(total, 2, script([first_late, first_late - 1, 9])).tolist() == [9, total - 1]
 
     @pytest.mark.parametrize("total", [1, 2, 2**40])
     def test_complete_rounds(self, total: int, script: Any) -> None:
         """Where the total divides 2^64 every word counts."""
         words = [0, 2**64 - 1, 2**63 + 1]
-        assert max_norm._uniform(total, 3, script(words)).tolist() == [word % total for word in words]
+        assert uniform_below(total, 3, script(words)).tolist() == [word % total for word in words]
 
     @pytest.mark.parametrize("total", [2, 3, 7, 100])
     def test_uniform(self, total: int, fits: Callable[..., bool]) -> None:
         """All numbers equally often."""
-        counts = np.bincount(max_norm._uniform(total, 200_000, system_words), minlength=total)
+        counts = np.bincount(uniform_below(total, 200_000, system_words), minlength=total)
         assert len(counts) == total
         assert fits(counts, np.full(total, 200_000 / total))
 

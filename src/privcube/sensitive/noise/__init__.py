@@ -1,11 +1,12 @@
 """Exact noise on whole numbers, from the operating system's generator. Zone: SENSITIVE.
 
-bits        random words, and comparisons of a uniform number with a probability until its bits decide
-fixed       bounds on exponentials in whole-number arithmetic
-tables      draws from a distribution given by bounds on its tails
-laplace     discrete Laplace noise
-gaussian    discrete Gaussian noise
-max_norm    noise for several groups at once, by the largest of their L1 norms
+bits            random words, and comparisons of a uniform number with a probability until its bits decide
+fixed           bounds on exponentials in whole-number arithmetic
+tables          draws from a distribution given by bounds on its tails
+weights         draws of an index by weights given by bounds
+laplace         discrete Laplace noise
+gaussian        discrete Gaussian noise; gaussian_tails and wide_gaussian are its parts
+max_norm        noise for several groups at once, by the largest of their L1 norms
 """
 
 from privcube.sensitive.noise.gaussian import discrete_gaussian

@@ -43,3 +43,19 @@ class Uniform:
                 return False
             self._value = self._value << 64 | int(self._source(1)[0])
             self._bits += 64
+
+
+def uniform_below(total: int, count: int, source: Source) -> NDArray[np.int64]:
+    """Uniform whole numbers below a total; words from the last, incomplete round of it are drawn again."""
+    words = source(count).copy()
+    limit = 2**64 - 2**64 % total
+    while limit < 2**64 and np.any(late := words >= np.uint64(limit)):
+        words[late] = source(int(late.sum()))
+    return (words % np.uint64(total)).astype(np.int64)
+
+
+def signed(magnitudes: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
+    """The same numbers with free signs."""
+    count = len(magnitudes)
+    minus = np.unpackbits(source(-(-count // 64)).view(np.uint8))[:count] == 1
+    return np.where(minus, -magnitudes, magnitudes)

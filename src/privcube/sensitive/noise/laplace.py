@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import GuaranteeError
-from privcube.sensitive.noise.bits import Source, system_words
+from privcube.sensitive.noise.bits import Source, signed, system_words
 from privcube.sensitive.noise.fixed import exp_bounds, product_bounds, ratio_bounds
 from privcube.sensitive.noise.tables import TailTable
 
@@ -36,8 +36,7 @@ def discrete_laplace(scale: Fraction, count: int, source: Source = system_words)
     if scale > _LARGEST_TABLE_SCALE:
         return _geometric(scale, count, source) - _geometric(scale, count, source)
     magnitude = _two_sided_table(scale).draw(count, source)
-    signs = np.unpackbits(source(-(-count // 64)).view(np.uint8))[:count]
-    return np.where(signs == 1, -magnitude, magnitude)
+    return signed(magnitude, source)
 
 
 def check_scale(scale: Fraction) -> None:

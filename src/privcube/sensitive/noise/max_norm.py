@@ -21,22 +21,22 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
+from math import isqrt
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import GuaranteeError
-from privcube.sensitive.noise.bits import Source, system_words
+from privcube.sensitive.noise.bits import Source, signed, system_words, uniform_below
 from privcube.sensitive.noise.fixed import context_of, power_of_ten
 from privcube.sensitive.noise.laplace import check_scale, discrete_laplace
 from privcube.sensitive.noise.weights import Cumulative, drawn_index
 
-_LARGEST_RADIUS: Final = 20_000_000  # the radius is about rows times scale; its weights are gone through around there
+_MOST_WEIGHTS: Final = 2_000_000  # of the radius; so many are gone through, about scale (60 + 22 sqrt(rows))
 
-_LOST_DIGITS: Final = (
-    30  # what is left out is 10^(30 - digits) of the largest weight: less than bits can tell (`weights`)
-)
+# What is left out of the weights is 10^(30 - digits) of the largest: less than bits can tell (`weights`).
+_LOST_DIGITS: Final = 30
 
 
 def max_norm_noise(scale: Fraction, sizes: Sequence[int], source: Source = system_words) -> list[NDArray[np.int64]]:
@@ -46,14 +46,15 @@ def max_norm_noise(scale: Fraction, sizes: Sequence[int], source: Source = syste
         raise GuaranteeError("bundle", expected="groups of at least one row", given=list(sizes)[:5])
     if len(sizes) == 1:
         return [discrete_laplace(scale, sizes[0], source)]
-    if sum(sizes) * scale > _LARGEST_RADIUS:
+    if scale * (60 + 22 * (isqrt(sum(sizes)) + 1)) > _MOST_WEIGHTS:
+        most = _MOST_WEIGHTS // (60 + 22 * (isqrt(sum(sizes)) + 1))
         raise GuaranteeError(
             "bundle",
-            expected=f"rows times scale of at most {_LARGEST_RADIUS:,}; noise its groups one by one",
+            expected=f"a scale of at most {most:,} for so many rows; noise its groups one by one",
             given=scale,
         )
-    radius = drawn_index(lru_cache(partial(_radius_weights, scale, Counter(sizes))), source)
-    singles = iter((_uniform(2 * radius + 1, sum(size == 1 for size in sizes), source) - radius).reshape(-1, 1))
+    radius = drawn_index(partial(_known_radius_weights, scale, tuple(sorted(Counter(sizes).items()))), source)
+    singles = iter((uniform_below(2 * radius + 1, sum(size == 1 for size in sizes), source) - radius).reshape(-1, 1))
     supports = {size: lru_cache(partial(_support_weights, size, radius)) for size in set(sizes)}
     return [next(singles) if size == 1 else _ball_point(size, radius, supports[size], source) for size in sizes]
 
@@ -64,18 +65,8 @@ def _ball_point(size: int, radius: int, support: Callable[[int], Cumulative], so
     point = np.zeros(size, dtype=np.int64)
     if count:
         magnitudes = np.diff(_subset(radius, count, source) + 1, prepend=0)
-        signs = np.unpackbits(source(-(-count // 64)).view(np.uint8))[:count]
-        point[_subset(size, count, source)] = np.where(signs == 1, -magnitudes, magnitudes)
+        point[_subset(size, count, source)] = signed(magnitudes, source)
     return point
-
-
-def _uniform(total: int, count: int, source: Source) -> NDArray[np.int64]:
-    """Uniform whole numbers below a total; words from the last, incomplete round of it are drawn again."""
-    words = source(count).copy()
-    limit = 2**64 - 2**64 % total
-    while limit < 2**64 and np.any(late := words >= np.uint64(limit)):
-        words[late] = source(int(late.sum()))
-    return (words % np.uint64(total)).astype(np.int64)
 
 
 def _subset(total: int, count: int, source: Source) -> NDArray[np.int64]:
@@ -85,13 +76,18 @@ def _subset(total: int, count: int, source: Source) -> NDArray[np.int64]:
     if total > 4 * count + 64:  # few of many: uniform numbers until so many differ
         found: dict[int, None] = {}
         while len(found) < count:
-            for number in _uniform(total, count - len(found), source).tolist():
+            for number in uniform_below(total, count - len(found), source).tolist():
                 found[number] = None
         return np.sort(np.array(list(found), dtype=np.int64))
     while True:  # the places of the smallest of random words that all differ
         keys = source(total)
         if len(np.unique(keys)) == total:
             return np.sort(np.argpartition(keys, count)[:count])
+
+
+@lru_cache(maxsize=16)
+def _known_radius_weights(scale: Fraction, groups: tuple[tuple[int, int], ...], digits: int) -> Cumulative:
+    return _radius_weights(scale, Counter(dict(groups)), digits)
 
 
 def _radius_weights(scale: Fraction, groups: Counter[int], digits: int) -> Cumulative:

@@ -1,13 +1,13 @@
 """Discrete Gaussian noise of large variance, by a coarse draw, a fine one and an exact rejection. Zone: SENSITIVE.
 
-|X| = m K + r with 0 <= r < m, where m is the least whole number with m >= sigma/256. K is proposed with weight
-exp(-K^2 / 2^17), the same small table for every variance, r uniformly, a sign freely. The proposal is kept with probability
-p = exp(-((m K + r)^2 / variance - K^2 / 2^16) / 2), which is at most 1 because m^2 2^16 >= variance; a zero with a minus is
+|X| = m K + r with 0 <= r < m, where m is the least whole number with m >= sigma/256. K is proposed with weight exp(-K^2
+/ 2^17), the same small table for every variance, r uniformly, a sign freely. The proposal is kept with probability p =
+exp(-((m K + r)^2 / variance - K^2 / 2^16) / 2), which is at most 1 because m^2 2^16 >= variance; a zero with a minus is
 dropped, as it would count zero twice. What is kept has weight exp(-(m K + r)^2 / (2 variance)), exactly.
 
-Whether a uniform number U is below p is decided for most proposals by the first 64 bits of U and two tables over K: below
-the least p of the cell, or above the largest. The rest, well below one in a hundred, compare U with bounds on p itself,
-narrowed until they decide (`bits`).
+Whether a uniform number U is below p is decided for most proposals by the first 64 bits of U and two tables over K:
+below the least p of the cell, or above the largest. The rest, well below one in a hundred, compare U with bounds on p
+itself, narrowed until they decide (`bits`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.sensitive.noise.bits import Source, Uniform, Words
+from privcube.sensitive.noise.bits import Source, Uniform, Words, signed, uniform_below
 from privcube.sensitive.noise.fixed import exp_bounds, product_bounds, ratio_bounds
-from privcube.sensitive.noise.gaussian import _tail as tail
-from privcube.sensitive.noise.gaussian import _tails as tails
-from privcube.sensitive.noise.max_norm import _uniform as uniform_below
+from privcube.sensitive.noise.gaussian_tails import tail_bound, tail_bounds
 from privcube.sensitive.noise.tables import TailTable
 
 _BITS: Final = 192
@@ -49,9 +47,9 @@ def wide_gaussian(variance: Fraction, count: int, source: Source) -> NDArray[np.
             x, k = int(value[place]), int(cell[place])
             exponent = (x**2 / variance - Fraction(k**2, _COARSE)) / 2
             accepted[place] = Uniform(source, int(words[place])).below(partial(exp_bounds, exponent))
-        minus = np.unpackbits(source(-(-tries // 64)).view(np.uint8))[:tries] == 1
-        accepted &= ~(minus & (value == 0))
-        found = np.where(minus, -value, value)[accepted][:missing]
+        sign = signed(np.ones(tries, dtype=np.int64), source)
+        accepted &= (value > 0) | (sign > 0)
+        found = (sign * value)[accepted][:missing]
         kept.append(found)
         missing -= len(found)
     return np.concatenate(kept)
@@ -62,11 +60,13 @@ def _coarse_table() -> TailTable:
     """K >= 0 with weight exp(-K^2 / (2 * 2^16)): from the tails T_k of |K| on all whole numbers, T_k / (2 - T_1)."""
 
     def one_sided(k: int, bits: int) -> tuple[int, int]:
-        first = tail(Fraction(_COARSE), 1, bits)
-        return ratio_bounds(tail(Fraction(_COARSE), k, bits), ((2 << bits) - first[1], (2 << bits) - first[0]), bits)
+        first = tail_bound(Fraction(_COARSE), 1, bits)
+        return ratio_bounds(
+            tail_bound(Fraction(_COARSE), k, bits), ((2 << bits) - first[1], (2 << bits) - first[0]), bits
+        )
 
     bits = 320
-    known = tails(Fraction(_COARSE), bits)
+    known = tail_bounds(Fraction(_COARSE), bits)
     whole = ((2 << bits) - known[0][1], (2 << bits) - known[0][0])
     return TailTable.of([ratio_bounds(each, whole, bits) for each in known], bits, one_sided)
 

@@ -1,0 +1,1 @@
+"""One file, one engine: each counts records where they are. Zone: SENSITIVE."""

@@ -1,0 +1,86 @@
+"""Discrete Gaussian noise of large variance: the decisions against mpmath, the draws against the exact distribution."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from privcube.errors import GuaranteeError
+from privcube.sensitive.noise import discrete_gaussian
+from privcube.sensitive.noise.bits import system_words
+from privcube.sensitive.noise.wide_gaussian import _bands, _coarse_table, wide_gaussian
+
+COARSE = 2**16
+
+
+def acceptance(variance: Fraction, width: int, cell: int, offset: int) -> mpmath.mpf:
+    value = Fraction((width * cell + offset) ** 2) / variance - Fraction(cell**2, COARSE)
+    return mpmath.exp(-mpmath.mpf(value.numerator) / value.denominator / 2)
+
+
+@pytest.mark.parametrize("variance", [Fraction(2**20 + 1), Fraction(10**9, 7), Fraction(10**24), Fraction(65537)])
+def test_the_tables_decide_only_what_is_certain(variance: Fraction) -> None:
+    """Words below the first table are below p for every offset, words above the second above it; both are tight."""
+    mpmath.mp.dps = 60
+    near = int(float(variance / COARSE) ** 0.5)
+    width = next(m for m in range(near - 1, near + 3) if m * m * COARSE >= variance)
+    sure, never = _bands(variance, width)
+    for cell in (0, 1, 2, 100, 255, 700, 1500, 2500):
+        least, most = acceptance(variance, width, cell, width - 1), acceptance(variance, width, cell, 0)
+        assert most <= 1
+        assert int(sure[cell]) <= least * 2**64 < int(sure[cell]) + 3
+        assert most * 2**64 < int(never[cell]) + 1 or int(never[cell]) == 2**64 - 1
+        assert int(never[cell]) <= most * 2**64 + 2
+    assert (int(sure[-1]), int(never[-1])) == (0, 2**64 - 1)
+
+
+def test_the_coarse_table_is_half_a_gaussian() -> None:
+    mpmath.mp.dps = 60
+    weights = [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * COARSE)) for k in range(6000)]
+    whole = mpmath.fsum(weights)
+    ascending = _coarse_table().ascending
+    for k in (1, 2, 300, 1000, 2000):
+        tail = mpmath.fsum(weights[k:]) / whole
+        assert int(ascending[len(ascending) - k]) == int(mpmath.floor(tail * 2**64))
+
+
+@pytest.mark.parametrize("variance", [Fraction(70_000), Fraction(2_000_003, 7), Fraction(3 * 10**6)])
+def test_the_draws_have_the_exact_distribution(variance: Fraction) -> None:
+    """Chi-square over 80 bins of a million draws; a standard deviation 3 % off is rejected by the same test."""
+    draws, spread = 1_000_000, float(variance) ** 0.5
+    edges = np.round(np.linspace(-3.5, 3.5, 81) * spread).astype(np.int64)
+
+    def statistic(found: np.ndarray) -> float:
+        numbers = np.arange(-int(9 * spread), int(9 * spread) + 1)
+        pmf = np.exp(-(numbers.astype(float) ** 2) / (2 * float(variance)))
+        cumulative = np.concatenate([[0.0], np.cumsum(pmf / pmf.sum())])
+        expected = np.diff(cumulative[edges - numbers[0]]) * draws
+        observed = np.histogram(found, np.concatenate([edges[:-1], [edges[-1] - 0.5]]))[0]
+        return float(np.sum((observed - expected) ** 2 / expected))
+
+    assert statistic(wide_gaussian(variance, draws, system_words)) < 170  # 80 degrees of freedom: 1e-8
+    assert statistic(wide_gaussian(variance * Fraction(97**2, 100**2), draws, system_words)) > 400
+
+
+def test_zero_is_not_counted_twice_and_signs_are_even() -> None:
+    found = wide_gaussian(Fraction(65537), 2_000_000, system_words)
+    expected = 2_000_000 / (2 * np.pi * 65537) ** 0.5
+    assert abs(np.sum(found == 0) - expected) < 6 * expected**0.5
+    assert abs(np.sum(found == 7) + np.sum(found == -7) - 2 * expected) < 6 * (2 * expected) ** 0.5
+    assert abs(np.sum(np.sign(found))) < 6 * 2_000_000**0.5
+
+
+@pytest.mark.parametrize("variance", [Fraction(10**12), Fraction(10**30)])
+def test_huge_variances(variance: Fraction) -> None:
+    found = discrete_gaussian(variance, 100_000) / float(variance) ** 0.5
+    assert abs(found.var() - 1) < 0.03
+    assert np.mean(np.abs(found) > 2) == pytest.approx(0.0455, abs=0.005)
+
+
+def test_what_is_refused() -> None:
+    for variance in (Fraction(0), Fraction(-1), Fraction(10**31), Fraction(1, 10**16), 1.0, 5):
+        with pytest.raises(GuaranteeError, match="noise variance"):
+            discrete_gaussian(variance, 1)
