@@ -12,7 +12,7 @@ help:
 	@echo "make test    run the whole test suite"
 	@echo "make check   lint, types, import contracts, doctests, generated pages"
 	@echo "make bench   measure speed and memory"
-	@echo "make audit   attack the noise with a million runs a side (an hour)"
+	@echo "make audit   attack the noise with a million runs a side (a quarter of an hour)"
 	@echo "make docs    regenerate the generated pages (docs/cli.md)"
 	@echo "make clean   remove .venv and caches"
 

@@ -3,7 +3,7 @@
 Each run of a mechanism is one draw of all its noise. The attacker sees the answers on two neighboring data sets and
 uses the best statistic there is, the log-likelihood ratio. From the frequencies of one event on both sides, Clopper and
 Pearson give a lower bound on epsilon that holds with 99.9 % probability. Laplace and Gaussian noise are drawn a million
-times a side, max-norm bundles PRIVCUBE_AUDIT_BUNDLES times (20,000 here, 1,000,000 in `make audit`).
+times a side, max-norm bundles PRIVCUBE_AUDIT_BUNDLES times (100,000 here, 1,000,000 in `make audit`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from privcube import ZCDP, PureDP, Schema, Workload, plan
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise
 
 RUNS = 1_000_000
-BUNDLES = int(os.environ.get("PRIVCUBE_AUDIT_BUNDLES", "20000"))
+BUNDLES = int(os.environ.get("PRIVCUBE_AUDIT_BUNDLES", "100000"))
 RISK = 1e-3 / 2
 
 
