@@ -11,25 +11,28 @@ import pytest
 from privcube.errors import GuaranteeError
 from privcube.sensitive.noise import discrete_gaussian
 from privcube.sensitive.noise.bits import system_words
-from privcube.sensitive.noise.wide_gaussian import _bands, _coarse_table, wide_gaussian
+from privcube.sensitive.noise.wide_gaussian import _bands, _coarse_table, _grid, wide_gaussian
 
 COARSE = 2**16
 
 
-def acceptance(variance: Fraction, width: int, cell: int, offset: int) -> mpmath.mpf:
-    value = Fraction((width * cell + offset) ** 2) / variance - Fraction(cell**2, COARSE)
+def acceptance(variance: Fraction, coarse: int, width: int, cell: int, offset: int) -> mpmath.mpf:
+    value = Fraction((width * cell + offset) ** 2) / variance - Fraction(cell**2, coarse)
     return mpmath.exp(-mpmath.mpf(value.numerator) / value.denominator / 2)
 
 
-@pytest.mark.parametrize("variance", [Fraction(2**20 + 1), Fraction(10**9, 7), Fraction(10**24), Fraction(65537)])
+@pytest.mark.parametrize(
+    "variance",
+    [Fraction(2**20 + 1), Fraction(10**9, 7), Fraction(10**24), Fraction(65537), Fraction(99, 7), Fraction(1, 3)],
+)
 def test_the_tables_decide_only_what_is_certain(variance: Fraction) -> None:
     """Words below the first table are below p for every offset, words above the second above it; both are tight."""
     mpmath.mp.dps = 60
-    near = int(float(variance / COARSE) ** 0.5)
-    width = next(m for m in range(near - 1, near + 3) if m * m * COARSE >= variance)
-    sure, never = _bands(variance, width)
-    for cell in (0, 1, 2, 100, 255, 700, 1500, 2500):
-        least, most = acceptance(variance, width, cell, width - 1), acceptance(variance, width, cell, 0)
+    coarse, width = _grid(variance)
+    assert width**2 * coarse >= variance
+    sure, never = _bands(variance, coarse, width)
+    for cell in (cell for cell in (0, 1, 2, 100, 255, 700, 1500, 2500) if cell < len(sure) - 1):
+        least, most = (acceptance(variance, coarse, width, cell, offset) for offset in (width - 1, 0))
         assert most <= 1
         assert int(sure[cell]) <= least * 2**64 < int(sure[cell]) + 3
         assert most * 2**64 < int(never[cell]) + 1 or int(never[cell]) == 2**64 - 1
@@ -37,12 +40,13 @@ def test_the_tables_decide_only_what_is_certain(variance: Fraction) -> None:
     assert (int(sure[-1]), int(never[-1])) == (0, 2**64 - 1)
 
 
-def test_the_coarse_table_is_half_a_gaussian() -> None:
+@pytest.mark.parametrize("coarse", [1, 4, 256, COARSE])
+def test_the_coarse_table_is_half_a_gaussian(coarse: int) -> None:
     mpmath.mp.dps = 60
-    weights = [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * COARSE)) for k in range(6000)]
+    weights = [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * coarse)) for k in range(6000)]
     whole = mpmath.fsum(weights)
-    ascending = _coarse_table().ascending
-    for k in (1, 2, 300, 1000, 2000):
+    ascending = _coarse_table(coarse).ascending
+    for k in (k for k in (1, 2, 3, 60, 300, 1000, 2000) if k <= len(ascending)):
         tail = mpmath.fsum(weights[k:]) / whole
         assert int(ascending[len(ascending) - k]) == int(mpmath.floor(tail * 2**64))
 
@@ -63,6 +67,21 @@ def test_the_draws_have_the_exact_distribution(variance: Fraction) -> None:
 
     assert statistic(wide_gaussian(variance, draws, system_words)) < 170  # 80 degrees of freedom: 1e-8
     assert statistic(wide_gaussian(variance * Fraction(97**2, 100**2), draws, system_words)) > 400
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(1), Fraction(50, 7), Fraction(900)])
+def test_few_draws_at_a_time_have_the_same_distribution(variance: Fraction) -> None:
+    """Below 512 draws every decision is made by bounds on the probability itself; 40,000 of them, 200 at a time."""
+    found = np.concatenate([discrete_gaussian(variance, 200) for _ in range(200)])
+    reach = int(9 * float(variance) ** 0.5) + 3
+    numbers = np.arange(-reach, reach + 1)
+    pmf = np.exp(-(numbers.astype(float) ** 2) / (2 * float(variance)))
+    expected = pmf / pmf.sum() * len(found)
+    observed = np.bincount(found + reach, minlength=len(numbers))
+    common = expected > 20
+    statistic = np.sum((observed[common] - expected[common]) ** 2 / expected[common])
+    freedom = common.sum()
+    assert statistic < freedom + 6 * (2 * freedom) ** 0.5 + 30
 
 
 def test_zero_is_not_counted_twice_and_signs_are_even() -> None:

@@ -3,7 +3,7 @@
 Formal guarantee (Canonne, Kamath and Steinke 2020). Adding independent draws with variances v_i to whole numbers that a
 neighboring change moves by d_i costs rho = sum d_i^2 / (2 v_i) in zCDP. `variance` is the parameter of the
 distribution; the variance of the draws is no larger. The draws are exact (`tables`, `bits`): up to a standard deviation
-of a thousand |X| from a table of its tails, and beyond as `wide_gaussian` says.
+of a thousand many draws of |X| come from a table of its tails, others are made as `wide_gaussian` says.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from privcube.sensitive.noise.wide_gaussian import wide_gaussian
 
 _BITS: Final = 320
 _LARGEST_TABLE_VARIANCE: Final = 2**20
+_WORTH_A_TABLE: Final = 512
 _SMALLEST: Final = Fraction(1, 10**15)
 _LARGEST: Final = Fraction(10**30)
 
@@ -31,7 +32,7 @@ def discrete_gaussian(variance: Fraction, count: int, source: Source = system_wo
     """Independent draws of discrete Gaussian noise."""
     if not isinstance(variance, Fraction) or not _SMALLEST <= variance <= _LARGEST:
         raise GuaranteeError("noise variance", expected="a fraction from 1e-15 to 1e30", given=variance)
-    if variance > _LARGEST_TABLE_VARIANCE:
+    if variance > _LARGEST_TABLE_VARIANCE or count < _WORTH_A_TABLE:
         return wide_gaussian(variance, count, source)
     magnitude = _table(variance).draw(count, source)
     return signed(magnitude, source)
