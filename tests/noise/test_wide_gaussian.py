@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privcube.errors import GuaranteeError
-from privcube.sensitive.noise import discrete_gaussian
+from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
 from privcube.sensitive.noise.bits import system_words
 from privcube.sensitive.noise.wide_gaussian import _bands, _coarse_table, _grid, wide_gaussian
 
@@ -69,13 +69,15 @@ def test_the_draws_have_the_exact_distribution(variance: Fraction) -> None:
     assert statistic(wide_gaussian(variance * Fraction(97**2, 100**2), draws, system_words)) > 400
 
 
-@pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(1), Fraction(50, 7), Fraction(900)])
-def test_few_draws_at_a_time_have_the_same_distribution(variance: Fraction) -> None:
+@pytest.mark.parametrize("noise", [discrete_gaussian, discrete_laplace])
+@pytest.mark.parametrize("parameter", [Fraction(1, 4), Fraction(1), Fraction(50, 7), Fraction(300)])
+def test_few_draws_at_a_time_have_the_same_distribution(noise, parameter: Fraction) -> None:
     """Below 512 draws every decision is made by bounds on the probability itself; 40,000 of them, 200 at a time."""
-    found = np.concatenate([discrete_gaussian(variance, 200) for _ in range(200)])
-    reach = int(9 * float(variance) ** 0.5) + 3
+    found = np.concatenate([noise(parameter, 200) for _ in range(200)])
+    reach = int(np.abs(found).max()) + 1
     numbers = np.arange(-reach, reach + 1)
-    pmf = np.exp(-(numbers.astype(float) ** 2) / (2 * float(variance)))
+    gaussian = np.exp(-(numbers.astype(float) ** 2) / (2 * float(parameter)))
+    pmf = gaussian if noise is discrete_gaussian else np.exp(-np.abs(numbers) / float(parameter))
     expected = pmf / pmf.sum() * len(found)
     observed = np.bincount(found + reach, minlength=len(numbers))
     common = expected > 20

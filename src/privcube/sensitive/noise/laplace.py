@@ -6,24 +6,26 @@ the probabilities of any outcome differ by a factor of at most exp(D/scale). The
 Up to a scale of about a thousand |X| is drawn from a table of its tails, 2 r^k / (1 + r) with r = exp(-1/scale), and
 the sign from one more bit. Beyond, X = G - G' for two geometric numbers with P(G >= k) = r^k; and G = 1024 A + B, where
 A is geometric with scale/1024 and B, independent of it, has P(B >= b) = (r^b - r^1024) / (1 - r^1024): the weight
-r^(1024 a + b) is a product. So a scale of any size takes a few small tables.
+r^(1024 a + b) is a product. So a scale of any size takes a few small tables. Few draws at a time take none of their
+own: they are draws of the next power of two, each kept with the probability that makes up for it, decided exactly.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import GuaranteeError
-from privcube.sensitive.noise.bits import Source, signed, system_words
+from privcube.sensitive.noise.bits import Source, Uniform, signed, system_words
 from privcube.sensitive.noise.fixed import exp_bounds, product_bounds, ratio_bounds
 from privcube.sensitive.noise.tables import TailTable
 
 _BITS: Final = 320
+_WORTH_A_TABLE: Final = 512  # draws; fewer are made from the tables of powers of two
 _LARGEST_TABLE_SCALE: Final = 1500
 _DIGIT: Final = 1024
 _SMALLEST_SCALE: Final = Fraction(1, 10**15)
@@ -33,10 +35,29 @@ _LARGEST_SCALE: Final = Fraction(10**15)
 def discrete_laplace(scale: Fraction, count: int, source: Source = system_words) -> NDArray[np.int64]:
     """Independent draws of discrete Laplace noise."""
     check_scale(scale)
+    if count < _WORTH_A_TABLE:
+        return _by_rejection(scale, count, source)
+    return _from_tables(scale, count, source)
+
+
+def _from_tables(scale: Fraction, count: int, source: Source) -> NDArray[np.int64]:
     if scale > _LARGEST_TABLE_SCALE:
         return _geometric(scale, count, source) - _geometric(scale, count, source)
-    magnitude = _two_sided_table(scale).draw(count, source)
-    return signed(magnitude, source)
+    return signed(_two_sided_table(scale).draw(count, source), source)
+
+
+def _by_rejection(scale: Fraction, count: int, source: Source) -> NDArray[np.int64]:
+    """Few draws: from noise of the next power of two, kept with probability exp(-|y| (1/scale - 1/power))."""
+    power = 1
+    while power < scale:
+        power *= 2
+    narrower = 1 / scale - Fraction(1, power)
+    kept: list[int] = []
+    while len(kept) < count:
+        for draw in _from_tables(Fraction(power), 2 * (count - len(kept)) + 4, source).tolist():
+            if narrower == 0 or Uniform(source).below(partial(exp_bounds, abs(draw) * narrower)):
+                kept.append(draw)
+    return np.array(kept[:count], dtype=np.int64)
 
 
 def check_scale(scale: Fraction) -> None:
