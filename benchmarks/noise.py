@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import opendp.prelude as dp
 
-from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise
+from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm, max_norm_noise
 
 SCALES: Final = [Fraction(1, 2), Fraction(3), Fraction(50), Fraction(500)]
 OURS: Final = 1_000_000
@@ -73,13 +73,19 @@ def draws() -> None:
             print(f"{name:10}{float(scale):6g}{set_up:10.3f}{shown}{ratio:8.0f}  {verdict(ratio >= RATIO_TARGET)}")
 
 
+def first_bundle(scale: Fraction, sizes: list[int]) -> None:
+    """A bundle whose weights are not remembered from an earlier draw, as in a release."""
+    max_norm._known_radius_weights.cache_clear()
+    max_norm_noise(scale, sizes)
+
+
 def bundles() -> None:
     """Seconds for one bundle of 100,000 rows, all of it counted."""
     print(f"\nseconds for one max-norm bundle of 100,000 rows, best of 3; target {BUNDLE_TARGET:g}")
     print(f"{'groups':16}{'scale':>6}{'seconds':>10}")
     for name, sizes in BUNDLES.items():
         for scale in (2, 20):
-            seconds = best(lambda sizes=sizes, scale=scale: max_norm_noise(Fraction(scale), sizes))
+            seconds = best(lambda sizes=sizes, scale=scale: first_bundle(Fraction(scale), sizes))
             print(f"{name:16}{scale:6}{seconds:10.3f}  {verdict(seconds <= BUNDLE_TARGET)}")
 
 
