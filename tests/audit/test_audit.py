@@ -98,7 +98,7 @@ def test_max_norm_bundles_keep_their_promise_and_a_short_one_is_caught() -> None
     runs = BUNDLES
     right = Fraction(1)
     sides = [max_norm_scores(right, right, runs, there) for there in (False, True)]
-    assert 0.85 <= epsilon_lower_bound(*sides) <= 1
+    assert 0.9 <= epsilon_lower_bound(*sides) <= 1
     short = Fraction(7, 10)
     sides = [max_norm_scores(short, short, runs, there) for there in (False, True)]
     assert epsilon_lower_bound(*sides) > 1
