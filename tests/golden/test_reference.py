@@ -6,6 +6,7 @@ import pytest
 import reference_figures
 
 from privcube import ZCDP, PureDP, Schema, Workload, plan
+from privcube.planning.bundles import bundles_by_weight, with_bundles
 
 METHODS = {
     "Identity (full histogram)": ("base_counts", "optimal", "direct"),
@@ -87,3 +88,15 @@ def test_residual_strategy_is_the_gaussian_optimum(row: dict[str, str]) -> None:
     """ResidualPlanner's totals at rho = 1/2, the proven optimum of Gaussian noise."""
     made = plan(reference_figures.workload(row["domain"], row["workload"]), ZCDP("0.5"), "residual")
     assert made.total_variance == pytest.approx(float(row["value"]), rel=1e-6)
+
+
+BUNDLES = [row for row in reference_figures.reference_rows() if row["method"].startswith("Fourier coefficients in max")]
+
+
+@pytest.mark.parametrize("row", BUNDLES, ids=lambda row: row["workload"])
+def test_fourier_coefficients_in_max_norm_bundles(row: dict[str, str]) -> None:
+    """THEORY section 3: the best runs by weight do at least as well as the closed form of the reference."""
+    single = plan(reference_figures.workload(row["domain"], row["workload"]), PureDP(1), "fourier")
+    bundled = with_bundles(single, bundles_by_weight(single))
+    assert bundled.mean_cell_variance <= float(row["value"]) + 0.051
+    assert bundled.mean_cell_variance >= float(row["value"]) * 0.9
