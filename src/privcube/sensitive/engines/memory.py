@@ -41,6 +41,9 @@ class CodedRecords:
         for names in request.tables:
             axes = [self._schema.position(name) for name in names]
             counts = np.zeros([self._schema[name].cells for name in names], dtype=np.int64)
-            np.add.at(counts, tuple(codes[:, axis] for axis in axes), 1) if axes else counts.fill(len(codes))
+            if axes:
+                np.add.at(counts, tuple(codes[:, axis] for axis in axes), 1)
+            else:
+                counts.fill(len(codes))
             tables[names] = counts
         return ExactCounts(self._schema, tables)
