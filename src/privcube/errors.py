@@ -7,6 +7,7 @@
     │   ├── GuaranteeError       epsilon, delta, rho, neighbors, rows per person
     │   └── SpecError            a spec.toml: unreadable, unknown key, wrong type
     ├── PlanError            no plan can be made: unknown strategy, or one that cannot answer the workload
+    ├── DataError            records that cannot be read, or that a policy of the schema refuses; quotes no value
     ├── DraftError           a schema drafted from data was not confirmed by a person
     └── MissingExtraError    an optional library is needed and not installed
 
@@ -80,6 +81,10 @@ class SpecError(DeclarationError):
 
 class PlanError(PrivcubeError):
     """No plan can be made from what was asked."""
+
+
+class DataError(PrivcubeError):
+    """Records that cannot be read, or that a policy of the schema refuses; the message quotes no value."""
 
 
 class DraftError(PrivcubeError):

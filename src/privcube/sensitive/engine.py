@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from privcube.model.attribute import Attribute
 from privcube.model.guarantee import Guarantee
 from privcube.model.schema import Schema
 from privcube.sensitive.counts import ExactCounts
+from privcube.sensitive.cover import Positions
+from privcube.sensitive.progress import Progress, silent
 
 
 @dataclass(frozen=True)
@@ -15,7 +23,7 @@ class CountRequest:
     """Which tables to count, under which schema; and, with a person column, how many rows of each person.
 
     `key` decides which rows of a person with too many are kept (`privcube.sensitive.units`); it is drawn for the
-    release and says nothing about the data.
+    release and says nothing about the data. Only attributes of these tables are coded and looked at.
     """
 
     schema: Schema
@@ -24,6 +32,30 @@ class CountRequest:
     max_rows_per_person: int
     key: bytes
 
+    @cached_property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The attributes of the tables, in schema order; the first one if only all records are counted."""
+        used = {name for table in self.tables for name in table} or {self.schema.names[0]}
+        return tuple(attribute for attribute in self.schema if attribute.name in used)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns to read: the attributes' and the person's."""
+        person = [] if self.person is None else [self.person]
+        return list(dict.fromkeys([*(attribute.name for attribute in self.attributes), *person]))
+
+    @property
+    def positions(self) -> list[Positions]:
+        """The tables by the positions of their attributes among those used."""
+        place = {attribute.name: number for number, attribute in enumerate(self.attributes)}
+        return [tuple(place[name] for name in table) for table in self.tables]
+
+    def exact_counts(self, counts: Mapping[Positions, NDArray[np.int64]]) -> ExactCounts:
+        """Counts by positions as the counts that the gate takes."""
+        return ExactCounts(
+            self.schema, {table: counts[at] for table, at in zip(self.tables, self.positions, strict=True)}
+        )
+
 
 class Engine(Protocol):
     """Counts records where they are."""
@@ -31,7 +63,7 @@ class Engine(Protocol):
     def prepare(self, request: CountRequest) -> None:
         """Check what can be checked without reading a record: the file is there, the columns are."""
 
-    def count(self, request: CountRequest) -> ExactCounts:
+    def count(self, request: CountRequest, progress: Progress = silent) -> ExactCounts:
         """Count. Errors name attributes, never values or counts."""
 
 

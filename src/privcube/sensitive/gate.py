@@ -31,6 +31,7 @@ from privcube.sensitive import noise
 from privcube.sensitive.answers import exact_answers
 from privcube.sensitive.engine import CountRequest, Engine, Ledger
 from privcube.sensitive.noise.bits import system_words
+from privcube.sensitive.progress import Progress, silent
 
 _BRUTE_FORCE_CELLS: Final = 64
 _BRUTE_FORCE_ENTRIES: Final = 20_000
@@ -68,7 +69,13 @@ class SystemNoise:
 
 
 def measure(
-    plan: Plan, engine: Engine, ledger: Ledger, *, person: str | None = None, noise_from: Noise | None = None
+    plan: Plan,
+    engine: Engine,
+    ledger: Ledger,
+    *,
+    person: str | None = None,
+    noise_from: Noise | None = None,
+    progress: Progress = silent,
 ) -> Measurements:
     """Count, answer the plan's groups, add noise."""
     verify_privacy(plan)
@@ -87,7 +94,7 @@ def measure(
     )
     engine.prepare(request)
     ledger.charge(plan.digest, plan.guarantee)
-    counts = engine.count(request)
+    counts = engine.count(request, progress)
     layout = Layout(plan.frame)
     exact = [
         exact_answers(layout, group, table, counts.for_the_gate(table))

@@ -10,6 +10,7 @@ from privcube.errors import PlanError
 from privcube.model.schema import Schema
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.engine import CountRequest
+from privcube.sensitive.progress import COUNTING, Progress, silent
 from privcube.sensitive.units import Codes, kept_rows
 
 
@@ -28,22 +29,24 @@ class CodedRecords:
         if request.person is not None and self._persons is None:
             raise PlanError(f"person {request.person!r}", expected="records with a person each")
 
-    def count(self, request: CountRequest) -> ExactCounts:
+    def count(self, request: CountRequest, progress: Progress = silent) -> ExactCounts:
         """Count the rows that the bound on rows per person leaves."""
-        rows: list[Codes] = self._rows
+        used = [self._schema.position(attribute.name) for attribute in request.attributes]
+        rows = [tuple(row[place] for place in used) for row in self._rows]
         if request.person is not None and self._persons is not None:
-            pairs = zip(self._persons, self._rows, strict=True)
+            pairs = zip(self._persons, rows, strict=True)
             rows = list(kept_rows(pairs, request.max_rows_per_person, request.key))
-        codes = np.array(rows, dtype=np.int64).reshape(len(rows), len(self._schema))
-        if np.any(codes < 0) or np.any(codes >= np.array(self._schema.shape)):
+        codes = np.array(rows, dtype=np.int64).reshape(len(rows), len(used))
+        sizes = [attribute.cells for attribute in request.attributes]
+        if np.any(codes < 0) or np.any(codes >= np.array(sizes)):
             raise PlanError("records", expected="codes of declared cells")
         tables = {}
-        for names in request.tables:
-            axes = [self._schema.position(name) for name in names]
-            counts = np.zeros([self._schema[name].cells for name in names], dtype=np.int64)
-            if axes:
-                np.add.at(counts, tuple(codes[:, axis] for axis in axes), 1)
+        for table in request.positions:
+            counts = np.zeros([sizes[place] for place in table], dtype=np.int64)
+            if table:
+                np.add.at(counts, tuple(codes[:, place] for place in table), 1)
             else:
                 counts.fill(len(codes))
-            tables[names] = counts
-        return ExactCounts(self._schema, tables)
+            tables[table] = counts
+        progress(COUNTING, len(tables), len(tables))
+        return request.exact_counts(tables)

@@ -1,0 +1,256 @@
+"""From what a column says to the cell it is counted in: one rule, written once as SQL. Zone: SENSITIVE.
+
+Every engine codes by the expressions of this module, run by DuckDB (also inside Spark's workers) or by the database
+that holds the data; the two dialects differ in a few functions. `tests/every_engine` has a twin in plain Python. The rule:
+- A missing value is a null, a NaN, or text of nothing but blanks, unless that very text was declared.
+- Declared `values` match the text of the column, letter by letter. Integers are written plainly, booleans as true and
+  false (text may also say True, TRUE, False, FALSE for declared booleans); a float or decimal without a fraction, below
+  2^53, is written as the integer it is.
+- A `size` matches plainly written integers from 0 to size - 1.
+- `bins` take numbers as 64-bit floats, edges as the nearest float: text such as -1.5e3, of at most 30 digits before and
+  after the point and three in the exponent, inf or Infinity; the text NaN or nan is missing. Infinities lie outside all
+  bins.
+- Anything else is not declared: `other`. What a policy refuses is coded as NULL, and the engine stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from privcube.errors import SchemaError
+from privcube.model.attribute import Attribute
+
+ColumnKind = Literal["text", "integer", "float", "decimal", "boolean"]
+
+BLANK: Final = r"[ \t\n\r\f\v]*"
+BLANK_OR_NAN: Final = r"[ \t\n\r\f\v]*|NaN|nan"
+WHOLE: Final = r"0|[1-9][0-9]{0,8}"
+NUMBER: Final = r"[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})?"
+INFINITE: Final = r"[+-]?(inf|Infinity)"
+_NOT_A_NUMBER: Final = "CAST('NaN' AS FLOAT8)"
+_EXACT_BELOW: Final = 2**53
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What databases write in different ways; FLOAT8, INT8 and TEXT mean the same in all of them."""
+
+    matches: Callable[[str, str], str]  # whether a text as a whole has the form of a pattern
+    position: Callable[[str, Sequence[str]], str]  # where a text stands in a list, from 0; NULL if it does not
+    parsed: Callable[[str], str]  # text that is a number as a 64-bit float, infinite or zero if it is out of range
+    decimal: Callable[[str], str]  # a column of decimal numbers as 64-bit floats, rounded to the nearest
+    digest: Callable[[str], str]  # SHA-256 of a text, to order by
+
+
+def quoted_name(name: str) -> str:
+    """A name as an SQL identifier: the only way names enter SQL.
+
+    >>> print(quoted_name('a "b"; DROP TABLE c'))
+    "a ""b""; DROP TABLE c"
+    """
+    if "\x00" in name:
+        raise SchemaError("name of a column", expected="no NUL character")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quoted_text(text: str) -> str:
+    """A text as an SQL literal: the only way texts enter SQL.
+
+    >>> print(quoted_text("it's"))
+    'it''s'
+    """
+    if "\x00" in text:
+        raise SchemaError("text", expected="no NUL character")
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _cases(text: str, texts: Sequence[str]) -> str:
+    whens = " ".join(f"WHEN {quoted_text(declared)} THEN {at}" for at, declared in enumerate(texts))
+    return f'CASE {text} COLLATE "C" {whens} END'
+
+
+def _members(text: str, texts: Sequence[str]) -> str:
+    return f"enum_code(TRY_CAST({text} AS ENUM({', '.join(map(quoted_text, texts))})))"
+
+
+def _within_range(column: str) -> str:
+    """PostgreSQL stops at a number that no float holds; one that is too large or too small is cut instead."""
+    size = f"abs({column})"
+    return (
+        f"CAST(CASE WHEN {size} > 1e300 THEN sign({column}) * 1e300 WHEN {size} < 1e-300 THEN 0 ELSE {column} END "
+        "AS FLOAT8)"
+    )
+
+
+def _float(column: str, kind: ColumnKind, dialect: Dialect) -> str:
+    return dialect.decimal(column) if kind == "decimal" else f"CAST({column} AS FLOAT8)"
+
+
+DUCKDB: Final = Dialect(
+    matches=lambda text, pattern: f"regexp_full_match({text}, {quoted_text(pattern)})",
+    position=_members,
+    parsed=lambda text: f"CAST({text} AS FLOAT8)",
+    decimal=lambda column: f"CAST(CAST({column} AS TEXT) AS FLOAT8)",
+    digest=lambda text: f"sha256({text})",
+)
+POSTGRESQL: Final = Dialect(
+    matches=lambda text, pattern: f"({text} ~ {quoted_text(f'^({pattern})$')})",
+    position=_cases,
+    parsed=lambda text: _within_range(f"CAST({text} AS NUMERIC)"),
+    decimal=_within_range,
+    digest=lambda text: f"sha256(convert_to({text}, 'UTF8'))",
+)
+
+
+def coded_records(
+    source: str, attributes: Sequence[Attribute], kinds: Mapping[str, ColumnKind], dialect: Dialect
+) -> str:
+    """A query for the codes c0, c1, ... of some attributes of all records of a source; NULL where a policy refuses."""
+    return _coded(source, attributes, kinds, dialect, ())
+
+
+def ranked_records(
+    source: str,
+    attributes: Sequence[Attribute],
+    kinds: Mapping[str, ColumnKind],
+    dialect: Dialect,
+    *,
+    person: str,
+    key: bytes,
+) -> str:
+    """The same with the person, whether none is named (`nobody`), and the keyed hash of the codes (`place`)."""
+    who = f"CAST({quoted_name(person)} AS TEXT)"
+    nobody = f"({who} IS NULL OR {dialect.matches(who, BLANK)})"
+    said = " || ',' || ".join(f"CAST(c{number} AS TEXT)" for number in range(len(attributes)))
+    order = dialect.digest(f"{quoted_text(key.hex() + ':')} || {said}")
+    coded = _coded(source, attributes, kinds, dialect, (("person", who), ("nobody", nobody)))
+    return f"SELECT *, {order} AS place FROM ({coded}) AS coded"
+
+
+def kept_records(
+    source: str,
+    attributes: Sequence[Attribute],
+    kinds: Mapping[str, ColumnKind],
+    dialect: Dialect,
+    *,
+    person: str,
+    max_rows: int,
+    key: bytes,
+) -> str:
+    """The codes, and `nobody`, of at most so many records of a person: those whose codes have the least keyed hashes.
+
+    The rule is that of `privcube.sensitive.units`. Records that must be refused are kept, to be seen: a code is
+    NULL, or nobody is named.
+    """
+    ranked = ranked_records(source, attributes, kinds, dialect, person=person, key=key)
+    codes = [f"c{number}" for number in range(len(attributes))]
+    refused = " OR ".join(["nobody", *(f"{code} IS NULL" for code in codes)])
+    return (
+        f"SELECT {', '.join(codes)}, nobody FROM (SELECT *, row_number() OVER (PARTITION BY person ORDER BY place) "
+        f"AS turn FROM ({ranked}) AS ranked) AS placed WHERE turn <= {max_rows:d} OR {refused}"
+    )
+
+
+def _coded(
+    source: str,
+    attributes: Sequence[Attribute],
+    kinds: Mapping[str, ColumnKind],
+    dialect: Dialect,
+    extra: Sequence[tuple[str, str]],
+) -> str:
+    """Two steps, so that what a column says is worked out once and then compared many times."""
+    stated = [f"{expression} AS {name}" for name, expression in extra]
+    codes = [name for name, _ in extra]
+    for number, attribute in enumerate(attributes):
+        value, missing, code = _expressions(attribute, kinds[attribute.name], number, dialect)
+        stated += [f"{value} AS v{number}", *([f"{missing} AS m{number}"] if missing else [])]
+        codes.append(f"{code} AS c{number}")
+    return f"SELECT {', '.join(codes)} FROM (SELECT {', '.join(stated)} FROM {source}) AS stated"
+
+
+def _expressions(attribute: Attribute, kind: ColumnKind, number: int, dialect: Dialect) -> tuple[str, str, str]:
+    """What is taken from the column as v, whether it is missing as m (empty: not needed), and the code made of them."""
+    column = quoted_name(attribute.name)
+    other = str(attribute.ordered_cells) if attribute.other == "category" else "NULL"
+    missing = str(attribute.cells - 1) if attribute.missing == "category" else "NULL"
+    v = f"v{number}"
+    if attribute.bins is not None:
+        value, absent = _as_float(column, kind, dialect)
+        code = f"CASE WHEN m{number} THEN {missing} WHEN {v} IS NULL THEN {other}{_bins(attribute, v)} END"
+        return value, absent, code
+    run = _run_of_integers(attribute)
+    if kind == "integer" and run is not None:
+        first, last = run
+        return column, "", (
+            f"CASE WHEN {v} BETWEEN {first} AND {last} THEN {v} - ({first}) "
+            f"WHEN {v} IS NULL THEN {missing} ELSE {other} END"
+        )  # fmt: skip
+    text = _as_text(attribute, column, kind, dialect)
+    if attribute.size is not None:
+        whole = f"CAST(CASE WHEN {dialect.matches(v, WHOLE)} THEN {v} END AS INT8)"
+        found = f"CASE WHEN {whole} < {attribute.size} THEN {whole} END"
+    else:
+        found = dialect.position(v, declared_texts(attribute))
+    absent = f"{v} IS NULL OR {dialect.matches(v, BLANK)}"
+    return text, "", f"COALESCE({found}, CASE WHEN {absent} THEN {missing} ELSE {other} END)"
+
+
+def declared_texts(attribute: Attribute) -> list[str]:
+    """How declared values are written.
+
+    >>> declared_texts(Attribute("smokes", values=[True, False])), declared_texts(Attribute("n", values=[3, 10]))
+    (['true', 'false'], ['3', '10'])
+    """
+    return [str(value).lower() if isinstance(value, bool) else str(value) for value in attribute.values or ()]
+
+
+def _run_of_integers(attribute: Attribute) -> tuple[int, int] | None:
+    """The first and last of declared integers that follow one another."""
+    if attribute.size is not None:
+        return 0, attribute.size - 1
+    values = attribute.values or ()
+    whole = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+    if len(whole) == len(values) and whole == list(range(whole[0], whole[0] + len(whole))):
+        return whole[0], whole[-1]
+    return None
+
+
+def _as_text(attribute: Attribute, column: str, kind: ColumnKind, dialect: Dialect) -> str:
+    text = f"CAST({column} AS TEXT)"
+    if kind in ("float", "decimal"):
+        number = _float(column, kind, dialect)
+        whole = f"{number} = trunc({number}) AND abs({number}) < {_EXACT_BELOW}"
+        plain = f"CAST(CAST(CASE WHEN {whole} THEN {number} END AS INT8) AS TEXT)"
+        absent = f"{column} IS NULL OR {number} = {_NOT_A_NUMBER}"
+        # chr(1) is no declared value: those have no control characters
+        return f"CASE WHEN {absent} THEN NULL ELSE COALESCE({plain}, chr(1)) END"
+    if kind == "text" and attribute.values and isinstance(attribute.values[0], bool):
+        return f"CASE WHEN {text} IN ('True', 'TRUE', 'False', 'FALSE') THEN lower({text}) ELSE {text} END"
+    return text
+
+
+def _as_float(column: str, kind: ColumnKind, dialect: Dialect) -> tuple[str, str]:
+    """A column as a float, NULL if it is no number, and whether it is missing."""
+    if kind == "boolean":
+        return "CAST(NULL AS FLOAT8)", f"({column} IS NULL)"
+    if kind == "text":
+        text = f"CAST({column} AS TEXT)"
+        finite = dialect.parsed(f"CASE WHEN {dialect.matches(text, NUMBER)} THEN {text} END")
+        infinite = f"CAST(CASE WHEN {dialect.matches(text, INFINITE)} THEN {text} END AS FLOAT8)"
+        return f"COALESCE({finite}, {infinite})", f"({text} IS NULL OR {dialect.matches(text, BLANK_OR_NAN)})"
+    number = _float(column, kind, dialect)
+    return number, f"({column} IS NULL OR {number} = {_NOT_A_NUMBER})"
+
+
+def _bins(attribute: Attribute, value: str) -> str:
+    """The branches of CASE that find the bin."""
+    assert attribute.bins is not None
+    edges = [f"CAST('{float(edge)!r}' AS FLOAT8)" for edge in attribute.bins]
+    first = int(attribute.underflow == "category")
+    last = first + len(edges) - 2
+    below = {"refuse": "NULL", "category": "0", "clamp": str(first)}[attribute.underflow]
+    above = {"refuse": "NULL", "category": str(last + 1), "clamp": str(last)}[attribute.overflow]
+    inside = [f" WHEN {value} < {edge} THEN {first + at}" for at, edge in enumerate(edges[1:])]
+    return f" WHEN {value} < {edges[0]} THEN {below}{''.join(inside)} ELSE {above}"

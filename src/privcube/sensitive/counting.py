@@ -1,0 +1,160 @@
+"""Counting coded records into many tables at once. Zone: SENSITIVE.
+
+Records come as one array of codes per attribute. They are gathered up to a bound on memory; then every block of the
+cover (`privcube.sensitive.cover`) is counted by one key per record, chunk by chunk so that keys and counters stay in
+the cache, and its tables are summed from it. Blocks are independent and numpy counts without the interpreter's lock, so
+threads share the work. Where the whole domain is small it is counted once and the tables are summed from that.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcube.errors import PlanError, counted
+from privcube.sensitive.cover import Block, Positions, cover, increment_cost
+from privcube.sensitive.progress import COUNTING, Progress, silent
+
+Codes = NDArray[np.unsignedinteger]
+Counts = NDArray[np.int64]
+
+CODES_IN_MEMORY: Final = 384 << 20  # bytes of codes gathered before they are counted
+MOST_CELLS: Final = 1 << 31  # of all tables together: 16 GiB
+_LARGEST_BASE: Final = 1 << 20
+_CHUNK: Final = 1 << 18  # records; keys and counters stay in the cache
+_FRESH_CELLS: Final = 1 << 20  # bincount makes an array of all cells for every chunk
+
+
+class TableCounter:
+    """Counts tables, given by the positions of their attributes, from codes that arrive in batches.
+
+    >>> counter = TableCounter([2, 3], [(0,), (0, 1)])
+    >>> counter.add([np.array([0, 1, 1], dtype=np.uint8), np.array([2, 0, 0], dtype=np.uint8)])
+    >>> counter.finish()[(0, 1)]
+    array([[0, 0, 1],
+           [2, 0, 0]])
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        tables: Sequence[Positions],
+        progress: Progress = silent,
+        codes_in_memory: int = CODES_IN_MEMORY,
+    ) -> None:
+        self._sizes = tuple(sizes)
+        cells = sum(self._cells(table) for table in tables)
+        if cells > MOST_CELLS:
+            raise PlanError(
+                "tables to count", expected=f"at most {MOST_CELLS:,} cells in all", given=f"{counted(cells)} cells"
+            )
+        self._blocks = cover(self._sizes, tables)
+        self._base = self._base_if_cheaper()
+        self._tables = {table: np.zeros(self._shape(table), dtype=np.int64) for table in tables}
+        self._progress = progress
+        self._gathered: list[Sequence[Codes]] = []  # chunks
+        self._rows = 0
+        self._most_rows = max(codes_in_memory // max(sum(map(code_bytes, sizes)), 1), _CHUNK)
+
+    def add(self, codes: Sequence[Codes]) -> None:
+        """Take in a batch: one array of codes per attribute, which the caller has checked to be below its size."""
+        rows = len(codes[0])
+        for start in range(0, rows, _CHUNK):
+            self._gathered.append([column[start : start + _CHUNK] for column in codes])
+        self._rows += rows
+        if self._rows >= self._most_rows:
+            self._count_gathered()
+
+    def finish(self) -> dict[Positions, Counts]:
+        """Count what is left; the counts of all tables."""
+        self._count_gathered()
+        return self._tables
+
+    def _cells(self, attributes: Positions) -> int:
+        return math.prod(self._shape(attributes))
+
+    def _shape(self, attributes: Positions) -> tuple[int, ...]:
+        return tuple(self._sizes[place] for place in attributes)
+
+    def _base_if_cheaper(self) -> Positions | None:
+        everything = tuple(sorted({place for block in self._blocks for place in block.attributes}))
+        cost = sum(increment_cost(self._cells(block.attributes)) for block in self._blocks)
+        cells = self._cells(everything)
+        return everything if cells <= _LARGEST_BASE and increment_cost(cells) < cost else None
+
+    def _count_gathered(self) -> None:
+        if self._rows == 0:
+            return
+        chunks, self._gathered, self._rows = self._gathered, [], 0
+        workers = os.cpu_count() or 1
+        with ThreadPoolExecutor(workers) as pool:
+
+            def together(attributes: Positions) -> Counts:
+                """One block, its chunks shared out among the threads."""
+                shares = [chunks[worker::workers] for worker in range(workers)]
+                pieces = pool.map(lambda share: self._counts(share, attributes), shares)
+                return np.asarray(sum(pieces))
+
+            if self._base is not None:
+                everything = self._base
+                base = together(everything)
+                self._sum_all(pool.map, lambda block: _summed(base, everything, block.attributes))
+            elif len(self._blocks) < 2 * workers:
+                self._sum_all(map, lambda block: together(block.attributes))
+            else:
+                self._sum_all(pool.map, lambda block: self._counts(chunks, block.attributes))
+
+    def _sum_all(self, spread: Callable[..., Iterable[int]], count: Callable[[Block], Counts]) -> None:
+        """Count every block and add it to its tables, each of which belongs to one block only."""
+
+        def add_tables(block: Block) -> int:
+            whole = count(block)
+            for table in block.tables:
+                self._tables[table] += _summed(whole, block.attributes, table)
+            return len(block.tables)
+
+        done = 0
+        for finished in spread(add_tables, self._blocks):
+            done += finished
+            self._progress(COUNTING, done, len(self._tables))
+
+    def _counts(self, chunks: Sequence[Sequence[Codes]], attributes: Positions) -> Counts:
+        """The counts of a block: mixed-radix keys, counted chunk by chunk."""
+        cells = self._cells(attributes)
+        counts = np.zeros(cells, dtype=np.int64)
+        narrow = np.empty(_CHUNK, dtype=np.uint16 if cells <= 1 << 16 else np.uint32)
+        wide = np.empty(_CHUNK, dtype=np.int64)  # what numpy counts; made once, as fresh memory is slow
+        for chunk in chunks:
+            rows = len(chunk[0])
+            keys = narrow[:rows] if cells <= 1 << 32 else wide[:rows]
+            keys[...] = 0
+            for place in attributes:
+                np.multiply(keys, self._sizes[place], out=keys, casting="unsafe")
+                np.add(keys, chunk[place], out=keys, casting="unsafe")
+            wide[:rows] = keys
+            if cells <= _FRESH_CELLS:
+                counts += np.bincount(wide[:rows], minlength=cells)
+            else:
+                np.add.at(counts, wide[:rows], 1)
+        return counts.reshape(self._shape(attributes))
+
+
+def _summed(counts: Counts, attributes: Positions, kept: Positions) -> Counts:
+    """Counts of fewer of the attributes, kept in order."""
+    gone = tuple(at for at, place in enumerate(attributes) if place not in kept)
+    return np.asarray(counts.sum(axis=gone)) if gone else counts
+
+
+def code_bytes(cells: int) -> int:
+    """How many bytes hold the codes of an attribute of so many cells.
+
+    >>> code_bytes(256), code_bytes(257), code_bytes(100_000)
+    (1, 2, 4)
+    """
+    return 1 if cells <= 1 << 8 else 2 if cells <= 1 << 16 else 4

@@ -1,0 +1,70 @@
+"""What an engine says when it stops: fixed sentences that name columns and sources, never values. Zone: SENSITIVE."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from privcube.errors import DataError, PrivcubeError
+from privcube.model.attribute import Attribute
+from privcube.sensitive.coding import ColumnKind
+from privcube.sensitive.engine import CountRequest
+
+
+@contextmanager
+def without_quotes(subject: str, expected: str) -> Iterator[None]:
+    """Replace whatever a library raises, which may quote records, by one sentence."""
+    try:
+        yield
+    except PrivcubeError:
+        raise
+    except Exception:
+        raise DataError(subject, expected=expected) from None
+
+
+def refuse_values(attribute: Attribute) -> DataError:
+    """A value that a policy refuses."""
+    policies = "missing and other" if attribute.bins is None else "missing, other, underflow and overflow"
+    return DataError(
+        f"column {attribute.name!r}",
+        expected=f"only declared values in every record, as its policies ({policies}) refuse some that it has",
+    )
+
+
+def refuse_nobody(person: str) -> DataError:
+    """A record without a person."""
+    return DataError(f"column {person!r}", expected="a person in every record, as it is the protected unit")
+
+
+def checked_kinds(
+    subject: str, request: CountRequest, columns: Sequence[tuple[str, ColumnKind | None]]
+) -> dict[str, ColumnKind]:
+    """The kinds of the columns that are used; refused if the source does not fit the schema. No record is looked at.
+
+    The columns that are there are not listed: a file without a header would have its first record quoted.
+    """
+    times = Counter(name for name, _ in columns)
+    for name in dict.fromkeys([*request.schema.names, *request.columns]):
+        if times[name] != 1:
+            raise DataError(
+                subject,
+                expected=f"one column named {name!r}",
+                given=Plain("several" if times[name] else "none"),
+            )
+    kinds = dict(columns)
+    for name in request.columns:
+        if kinds[name] is None:
+            raise DataError(f"{subject}, column {name!r}", expected="text, numbers, booleans or dates in it")
+    if request.person is not None and kinds[request.person] not in ("text", "integer"):
+        raise DataError(f"{subject}, column {request.person!r}", expected="text or integers, to name persons")
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+class Plain(str):
+    """Text shown without quotation marks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
