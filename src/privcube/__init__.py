@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from privcube.model.spec import Spec as Spec
     from privcube.model.workload import Axis as Axis
     from privcube.model.workload import Workload as Workload
+    from privcube.pipeline import release as release
     from privcube.planning.planner import plan as plan
+    from privcube.released.release import Release as Release
 
 _HOME = {
     "Attribute": "model.attribute",
@@ -37,6 +39,8 @@ _HOME = {
     "Spec": "model.spec",
     "Plan": "model.plan",
     "plan": "planning.planner",
+    "release": "pipeline",
+    "Release": "released.release",
 }
 
 _MODULES = ("errors", "linear")

@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from math import prod
+from operator import mul
 from typing import Literal
 
 from privcube.errors import PlanError
@@ -133,6 +135,14 @@ class Frame:
         if self.kind == "natural":
             return natural
         return [_in_bits(position, chain.fan_outs[:kept]) for position in natural]
+
+    def nested_sizes(self, attribute: Attribute, level: str | None = None) -> tuple[int, ...]:
+        """The padded cells of an attribute at each of its own levels, from the coarsest down to this one."""
+        if self.kind == "tree":
+            return (prod(self.fan_outs[self._first_axis[self.schema.position(attribute.name)]]),)
+        chain, kept = self._kept(attribute, level)
+        wide = [1 << _digits_needed(f, 2) if self.kind == "binary" else f for f in chain.fan_outs[:kept]]
+        return tuple(accumulate(wide, mul))
 
     def _kept(self, attribute: Attribute, level: str | None) -> tuple[Chain, int]:
         """The chain of an attribute and how many of its fan-outs a level keeps."""

@@ -1,0 +1,246 @@
+"""How far published numbers may be off: variances, shapes of the noise, intervals. Zone: RELEASED.
+
+A published number is a linear query q on the padded cells of a table. Optimal recovery answers it by sum_g r_g . z_g
+over the noisy answers z_g of the groups, with r_g = S_g C q / v_g and C = sum_b Pi_b / p_b (THEORY section 2). So
+- its variance is sum_b |Pi_b q|^2 spread_b / p_b^2, with spread_b = sum_g f_gb u_g / v_g^2, where u_g is the variance
+  of the whole-number noise that was drawn and v_g that of continuous noise, which weighs the groups. |Pi_b q|^2 is a
+  product over the entries of a table, so the variances of all its cells come together, in closed form;
+- its fourth cumulant is a sum over bundles of what sum r_i^2 and sum r_i^4 over their groups say. Gaussian noise has
+  none; a row of Laplace noise of scale s has 12 s^4; max-norm noise is a radius with the distribution Gamma(m + 1)
+  times uniform points of L1 balls, whose moments are those of Dirichlet variables. Rows have symmetric signs, so that
+  only squares meet.
+An interval is that of the exponential power distribution with this variance and kurtosis, which is exact for normal,
+Laplace and uniform noise and close to all that lies between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from privcube.algebra.lattice import Floats, ResidualIndex
+from privcube.algebra.residuals import from_residuals, helmert_rows, level_slice, to_residuals
+from privcube.errors import PlanError
+from privcube.model.frame import Frame
+from privcube.model.groups import GroupPart, QueryGroup, cells_groups, group_rows, product_groups
+from privcube.model.guarantee import PureDP
+from privcube.model.plan import Plan
+from privcube.model.workload import Axis, Table, table_name
+from privcube.planning.layout import cells_table
+from privcube.planning.moments import exact_noise_variances
+from privcube.planning.structure import group_family
+from privcube.released.agreement import padded_cells, published_rows
+
+_GRID: Final = 40_000
+_NOTHING: Final = 1e-12
+
+
+class ErrorBars:
+    """Error bars for tables of one plan with structured groups and optimal recovery."""
+
+    def __init__(self, plan: Plan, tables: Sequence[Table]) -> None:
+        """`tables` must include every table that is asked for later."""
+        self._plan, self._frame = plan, plan.frame
+        self._groups = product_groups(plan.groups)
+        self._weighted_by = plan.noise_variances()
+        footprints = cells_groups(self._frame, [cells_table(table) for table in tables])
+        self._index = ResidualIndex([len(c) for c in self._frame.fan_outs], group_family(self._frame, footprints))
+        says = self._index.incidence(group_family(self._frame, self._groups))
+        self._precisions = says.transposed_times(1.0 / self._weighted_by)
+        self._spread = says.transposed_times(exact_noise_variances(plan) / self._weighted_by**2)
+
+    def determined(self, table: Table) -> bool:
+        """Whether the measurements say something about every residual of a table."""
+        return all(self._precisions[number] > 0 for _, number in self._residuals(table))
+
+    def variances(self, table: Table) -> Floats:
+        """The variance of every published number of a table."""
+        energies = [_energies(self._frame, entry) for entry in table]
+        scale = math.prod([padded_cells(self._frame, entry) for entry in table])
+        total = np.zeros([len(own) for own, _ in energies])
+        for levels, number in self._residuals(table):
+            if self._precisions[number] <= 0:
+                raise PlanError(table_name(table), expected="a table that the measurements determine")
+            term = np.full((), self._spread[number] / self._precisions[number] ** 2)
+            start = 0
+            for own, axes in energies:
+                column = own.reshape(len(own), -1)[:, np.ravel_multi_index(levels[start : start + axes], own.shape[1:])]
+                term = np.multiply.outer(term, column)
+                start += axes
+            total += term
+        return total / scale
+
+    def query_variance(self, table: Table, padded_weights: Floats) -> float:
+        """The variance of a sum of weights times the padded cells of a table."""
+        return self._moments(table, padded_weights)[0]
+
+    def kurtosis(self, table: Table, padded_weights: Floats) -> float:
+        """The excess kurtosis of the error of such a sum: 0 if normal, 3 if Laplace."""
+        variance, fourth = self._moments(table, padded_weights)
+        return fourth / variance**2 if variance > 0 else 0.0
+
+    def cell_kurtosis(self, table: Table) -> float:
+        """The largest excess kurtosis among the first and the last published number of a table."""
+        rows = [published_rows(self._frame, entry) for entry in table]
+        found = []
+        for at in (0, -1):
+            weights = np.ones(())
+            for entry, own in zip(table, rows, strict=True):
+                row = own[at] if own is not None else np.eye(1, padded_cells(self._frame, entry), k=0)[0]
+                weights = np.multiply.outer(weights, row)
+            found.append(self.kurtosis(table, weights))
+        return max(found)
+
+    def _residuals(self, table: Table) -> list[tuple[tuple[int, ...], int]]:
+        (footprint,) = cells_groups(self._frame, [cells_table(table)])
+        batches = self._index.batches(group_family(self._frame, [footprint]))
+        found = [(batch.levels, int(batch.residuals[0])) for batch in batches]
+        if any(number < 0 for _, number in found):
+            raise PlanError(table_name(table), expected="a table that error bars were prepared for")
+        return found
+
+    def _moments(self, table: Table, padded_weights: Floats) -> tuple[float, float]:
+        """Variance and fourth cumulant of a query, from the weights r of its recovery."""
+        (footprint,) = cells_groups(self._frame, [cells_table(table)])
+        smoothed = self._smoothed(table, footprint, padded_weights)
+        squares, fourths = np.zeros(len(self._groups)), np.zeros(len(self._groups))
+        known: dict[tuple[GroupPart, ...], tuple[float, float]] = {}
+        own_axes = {part.axis for part in footprint}
+        for number, group in enumerate(self._groups):
+            inside = tuple(part for part in group if part.axis in own_axes)
+            outside = [part for part in group if part.axis not in own_axes]
+            if any(part.kind != "cells" for part in outside):
+                continue
+            if inside not in known:
+                known[inside] = _powers(self._frame, footprint, smoothed, inside)
+            repeats = math.prod([self._frame.sizes[part.axis][part.level] for part in outside])
+            squares[number] = known[inside][0] / repeats
+            fourths[number] = known[inside][1] / repeats**3
+        squares /= self._weighted_by**2
+        fourths /= self._weighted_by**4
+        variance = float(squares @ exact_noise_variances(self._plan))
+        return variance, self._fourth_cumulant(squares, fourths)
+
+    def _smoothed(self, table: Table, footprint: QueryGroup, padded_weights: Floats) -> Floats:
+        """C q: the query's residuals, each divided by its precision."""
+        chains = [self._frame.fan_outs[part.axis][: part.level] for part in footprint]
+        shape = [self._frame.sizes[part.axis][part.level] for part in footprint]
+        coordinates = np.asarray(padded_weights, dtype=np.float64).reshape(shape)
+        for axis, chain in enumerate(chains):
+            coordinates = to_residuals(coordinates, axis, chain)
+        for levels, number in self._residuals(table):
+            where = tuple(level_slice(chain, level) for chain, level in zip(chains, levels, strict=True))
+            if self._precisions[number] > 0:
+                coordinates[where] /= self._precisions[number]
+            elif np.any(np.abs(coordinates[where]) > _NOTHING):
+                raise PlanError(table_name(table), expected="a query that the measurements determine")
+        for axis, chain in enumerate(chains):
+            coordinates = from_residuals(coordinates, axis, chain)
+        return coordinates
+
+    def _fourth_cumulant(self, squares: Floats, fourths: Floats) -> float:
+        if not isinstance(self._plan.guarantee, PureDP):
+            return 0.0
+        total = 0.0
+        for bundle in self._plan.noised_together:
+            scale = float(self._plan.noise_scale(bundle[0]))
+            chosen = list(bundle)
+            if len(chosen) == 1:
+                total += 12 * scale**4 * float(fourths[chosen[0]])
+                continue
+            n = np.array([group_rows(self._frame, self._groups[group]) for group in chosen], dtype=np.float64)
+            m = float(n.sum())
+            second = 2 * squares[chosen] / ((n + 1) * (n + 2))
+            same = (24 * fourths[chosen] + 12 * (squares[chosen] ** 2 - fourths[chosen])) / (
+                (n + 1) * (n + 2) * (n + 3) * (n + 4)
+            )
+            other = 3 * (second.sum() ** 2 - np.sum(second**2))
+            radius_four = (m + 1) * (m + 2) * (m + 3) * (m + 4) * scale**4
+            variance = (m + 1) * (m + 2) * scale**2 * float(second.sum())
+            total += radius_four * float(same.sum() + other) - 3 * variance**2
+        return total
+
+
+def _powers(frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Sequence[GroupPart]) -> tuple[float, float]:
+    """The sums of r^2 and r^4 over the rows of a group, before division by its variance, for its parts on these axes.
+
+    Cells of a table are averaged on axes that the group lacks, added up to the group's level on those it has, and stand
+    for all their children where the group is finer; rows of contrasts and Helmert parts are differences of these sums.
+    """
+    part_of = {part.axis: part for part in inside}
+    answers, repeats = smoothed, 1
+    for at, (axis, level, _) in enumerate(footprint):
+        sizes = frame.sizes[axis]
+        part = part_of.get(axis, GroupPart(axis, 0))
+        if part.level > level:
+            if part.kind != "cells":
+                return 0.0, 0.0
+            repeats *= sizes[part.level] // sizes[level]
+            answers = answers / sizes[part.level]
+            continue
+        lead, tail = answers.shape[:at], answers.shape[at + 1 :]
+        answers = answers.reshape(*lead, sizes[part.level], -1, *tail).sum(axis=at + 1) / sizes[level]
+        if part.kind != "cells":
+            rows = helmert_rows(frame.fan_outs[axis][part.level - 1]).astype(np.float64)
+            if part.kind == "helmert":
+                rows /= np.sqrt((rows**2).sum(axis=1, keepdims=True))
+            families = np.moveaxis(answers, at, -1).reshape(*lead, *tail, -1, rows.shape[1]) @ rows.T
+            answers = np.moveaxis(families.reshape(*lead, *tail, -1), -1, at)
+    return repeats * float(np.sum(answers**2)), repeats * float(np.sum(answers**4))
+
+
+def _energies(frame: Frame, entry: str | Axis) -> tuple[Floats, int]:
+    """|Pi_b q|^2 for every published number q of an entry and all levels b of its axes, and how many axes it has."""
+    (footprint,) = cells_groups(frame, [cells_table((entry,))])
+    rows = published_rows(frame, entry)
+    sizes = [frame.sizes[part.axis][: part.level + 1] for part in footprint]
+    if rows is None:  # cells as they are: all the same
+        own = np.ones(())
+        for chain in sizes:
+            own = np.multiply.outer(own, np.diff(np.array(chain), prepend=0) / chain[-1])
+        return np.broadcast_to(own, (padded_cells(frame, entry), *own.shape)), len(footprint)
+    means = np.zeros((len(rows), *(len(chain) for chain in sizes)))
+    for levels in np.ndindex(*means.shape[1:]):
+        averaged = rows.reshape(len(rows), *(chain[-1] for chain in sizes))
+        width = 1
+        for at, (chain, level) in enumerate(zip(sizes, levels, strict=True), start=1):
+            share = chain[-1] // chain[level]
+            blocks = averaged.reshape(*averaged.shape[:at], chain[level], share, *averaged.shape[at + 1 :])
+            averaged, width = blocks.mean(axis=at + 1), width * share
+        means[(slice(None), *levels)] = width * np.sum(averaged.reshape(len(rows), -1) ** 2, axis=1)
+    for axis in range(1, means.ndim):
+        means = np.diff(means, axis=axis, prepend=0)
+    return means, len(footprint)
+
+
+def interval_factor(kurtosis: float, confidence: float) -> float:
+    """How many standard errors to either side hold an error with a probability, given its excess kurtosis.
+
+    >>> [round(interval_factor(kurtosis, 0.95), 3) for kurtosis in (0, 3)]  # normal, Laplace
+    [1.96, 2.118]
+    """
+    if not 0 < confidence < 1:
+        raise PlanError("confidence", expected="a number above 0 and below 1", given=confidence)
+    return _factor(round(min(max(kurtosis, -1.19), 8.0), 4), confidence)
+
+
+@lru_cache(maxsize=4096)
+def _factor(kurtosis: float, confidence: float) -> float:
+    """The quantile of the exponential power density exp(-|x|^shape), scaled to variance 1."""
+    low, high = 0.4, 200.0
+    for _ in range(80):
+        shape = math.sqrt(low * high)
+        low, high = (shape, high) if _kurtosis_of(shape) > kurtosis else (low, shape)
+    width = math.exp((math.lgamma(3 / shape) - math.lgamma(1 / shape)) / 2)  # the standard deviation
+    x = np.linspace(0, max(40 ** (1 / shape), 1.2) * 1.5, _GRID)
+    density = np.exp(-(x**shape))
+    mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    return float(np.interp(confidence, mass / mass[-1], x)) / width
+
+
+def _kurtosis_of(shape: float) -> float:
+    return math.exp(math.lgamma(5 / shape) + math.lgamma(1 / shape) - 2 * math.lgamma(3 / shape)) - 3

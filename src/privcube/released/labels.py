@@ -1,0 +1,42 @@
+"""What the rows of a published table are called. Zone: RELEASED."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from privcube.model.schema import Schema
+from privcube.model.workload import Axis
+from privcube.planning.ranges import bounds
+
+Label = str | int | bool
+
+
+def axis_labels(schema: Schema, entry: str | Axis) -> Sequence[Label]:
+    """The labels along one entry of a table.
+
+    >>> schema = Schema([Attribute("age", bins=[0, 18, 65])])
+    >>> list(axis_labels(schema, "age")), list(axis_labels(schema, Axis("age", queries="ranges")))
+    (['[0, 18)', '[18, 65)'], ['[0, 18)', '[0, 18) .. [18, 65)', '[18, 65)'])
+    """
+    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    attribute = schema[axis.attribute]
+    if axis.queries == "cells":
+        return attribute.labels if axis.level is None else attribute.partition(axis.level).labels
+    firsts, lasts = bounds(axis.queries, attribute.ordered_cells)
+    pairs = zip(firsts.tolist(), lasts.tolist(), strict=True)
+    return [_between(attribute.labels[first], attribute.labels[last - 1]) for first, last in pairs]
+
+
+def _between(first: Label, last: Label) -> str:
+    return str(first) if first == last else f"{first} .. {last}"
+
+
+def column_name(entry: str | Axis) -> str:
+    """The name of a column with these labels.
+
+    >>> column_name("age"), column_name(Axis("age", "stage")), column_name(Axis("age", queries="ranges"))
+    ('age', 'age by stage', 'ranges of age')
+    """
+    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    name = axis.attribute if axis.level is None else f"{axis.attribute} by {axis.level}"
+    return name if axis.queries == "cells" else f"{axis.queries} of {name}"

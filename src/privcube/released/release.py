@@ -1,0 +1,287 @@
+"""A release: published tables with their error bars, made from measurements alone. Zone: RELEASED.
+
+`Release(measurements)` recovers the tables of the workload so that they agree. `table` gives any table that the
+measurements determine, also one that was not asked for; `query` counts over labels, ranges and levels. Both say how far
+off they may be: `std_error` is exact, and intervals hold with the stated confidence over the noise, per number and, in
+the columns ending in `_all`, for all numbers of a table at once.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from privcube.algebra.lattice import Floats
+from privcube.errors import QueryError
+from privcube.extras import load
+from privcube.model.groups import is_structured, product_groups
+from privcube.model.measurements import Measurements
+from privcube.model.plan import Plan
+from privcube.model.workload import Entry, Table, Workload, axis_cells, canonical, table_name
+from privcube.planning.accuracy import drawn_table_variances
+from privcube.planning.layout import cells_table, with_ranges
+from privcube.released.agreement import cell_rows, padded_cells, published
+from privcube.released.error_bars import ErrorBars, interval_factor
+from privcube.released.labels import axis_labels, column_name
+from privcube.released.recovery import recover, recover_cells
+from privcube.released.selection import Selection, selected_cells
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import xarray
+
+Form = Literal["pandas", "polars", "pyarrow"]
+
+_LAPLACE: Final = 3.0  # excess kurtosis, assumed where it is not worked out
+_MANY_PAIRS: Final = 1_000_000  # tables times groups, beyond which tables of one shape share their kurtosis
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A published count with its error bars."""
+
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    confidence: float
+
+    def __str__(self) -> str:
+        return f"{self.estimate:,.1f} ± {self.high - self.estimate:,.1f} ({self.confidence:.0%})"
+
+
+@dataclass(frozen=True, eq=False)
+class TableValues:
+    """The numbers of one table: estimates, standard errors, and the half-widths of both kinds of interval."""
+
+    table: Table
+    estimate: Floats
+    std_error: Floats
+    margin: Floats
+    margin_all: Floats
+
+
+class Release:
+    """Tables that agree, with error bars."""
+
+    def __init__(self, measurements: Measurements, provenance: Mapping[str, Any] | None = None) -> None:
+        self.measurements = measurements
+        self.provenance = dict(provenance or {})  # ledger entry and head, if any
+
+    @property
+    def plan(self) -> Plan:
+        """What was measured, with how much noise."""
+        return self.measurements.plan
+
+    @property
+    def workload(self) -> Workload:
+        """The tables that were asked for."""
+        return self.plan.workload
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all tables agree on what they share; direct recovery does not see to it."""
+        return self.plan.sources is None
+
+    def values(self, table: Sequence[Entry], confidence: float = 0.95) -> TableValues:
+        """The numbers of a table as arrays, one axis per attribute."""
+        wanted = canonical(self.workload.schema, table)
+        estimate = self._estimate(wanted)
+        variances, kurtosis = self._errors(wanted)
+        std_error = np.sqrt(np.broadcast_to(variances, estimate.shape))
+        alone = interval_factor(kurtosis, confidence)
+        together = interval_factor(kurtosis, 1 - (1 - confidence) / max(estimate.size, 1))
+        return TableValues(wanted, estimate, std_error, alone * std_error, together * std_error)
+
+    def table(self, table: Sequence[Entry] | str, *, confidence: float = 0.95, form: Form = "pandas") -> Any:
+        """A table in long form: a column per attribute with its labels, then the numbers.
+
+        The columns `low` and `high` bound each number with the given confidence, `low_all` and `high_all` all of them.
+        """
+        found = self.values((table,) if isinstance(table, str) else table, confidence)
+        columns: dict[str, Any] = {}
+        labels = [axis_labels(self.workload.schema, entry) for entry in found.table]
+        places = np.unravel_index(np.arange(found.estimate.size), found.estimate.shape) if labels else ()
+        for entry, own, place in zip(found.table, labels, places, strict=True):
+            columns[column_name(entry)] = [own[at] for at in place]
+        flat = {name: getattr(found, name).ravel() for name in ("estimate", "std_error", "margin", "margin_all")}
+        columns |= {
+            "estimate": flat["estimate"],
+            "std_error": flat["std_error"],
+            "low": flat["estimate"] - flat["margin"],
+            "high": flat["estimate"] + flat["margin"],
+            "low_all": flat["estimate"] - flat["margin_all"],
+            "high_all": flat["estimate"] + flat["margin_all"],
+        }
+        if form == "pandas":
+            return load("pandas", extra="pandas", purpose="tables as pandas").DataFrame(columns)
+        if form == "polars":
+            return load("polars", extra="polars", purpose="tables as polars").DataFrame(columns)
+        if form == "pyarrow":
+            return load("pyarrow", extra="arrow", purpose="tables as pyarrow").table(columns)
+        raise QueryError("form", expected="one of them", given=form, available=("pandas", "polars", "pyarrow"))
+
+    def to_xarray(self, table: Sequence[Entry] | str, *, confidence: float = 0.95) -> xarray.Dataset:
+        """A table as an xarray Dataset with `estimate`, `std_error`, `low` and `high`; slice and sum it by label."""
+        found = self.values((table,) if isinstance(table, str) else table, confidence)
+        names = [column_name(entry) for entry in found.table]
+        labels = {
+            name: list(axis_labels(self.workload.schema, entry)) for name, entry in zip(names, found.table, strict=True)
+        }
+        arrays = {
+            "estimate": found.estimate,
+            "std_error": found.std_error,
+            "low": found.estimate - found.margin,
+            "high": found.estimate + found.margin,
+        }
+        library: Any = load("xarray", extra="xarray", purpose="tables as xarray")
+        made: xarray.Dataset = library.Dataset({key: (names, array) for key, array in arrays.items()}, coords=labels)
+        return made
+
+    def query(self, where: Mapping[str, Selection], *, confidence: float = 0.95) -> Answer:
+        """How many records have these labels, ranges and levels, with its exact standard error.
+
+        {"sex": "F", "age": [30, 40]} counts the records with that label and with an age from 30 to below 40. See
+        `privcube.released.selection` for all forms of a selection.
+        """
+        schema = self.workload.schema
+        chosen = {schema[name].name: selected_cells(schema[name], selection) for name, selection in where.items()}
+        names = tuple(name for name in schema.names if name in chosen)
+        weights = np.ones(())
+        for name in names:
+            own = np.zeros(schema[name].cells)
+            own[chosen[name]] = 1.0
+            weights = np.multiply.outer(weights, own)
+        estimate = float(np.sum(weights * self._estimate(names)))
+        variance, kurtosis = self._query_errors(names, weights)
+        margin = interval_factor(kurtosis, confidence) * variance**0.5
+        return Answer(estimate, variance**0.5, estimate - margin, estimate + margin, confidence)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the artifact: tables, measurements, plan, statements, checksums. The folder must be new."""
+        from privcube.released.artifact import save
+
+        save(self, folder)
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Release:
+        """Read an artifact; what it says is checked against its checksums."""
+        from privcube.released.artifact import open_release
+
+        return open_release(folder)
+
+    # Estimates
+
+    @cached_property
+    def _recovered(self) -> dict[Table, Floats]:
+        """Every table of the workload; structured ones as cells."""
+        answers = self.measurements.answers.astype(np.float64)
+        if not self._closed_form:
+            return recover(self.plan, answers)
+        return self._recover_cells(list(dict.fromkeys(cells_table(table) for table in self.workload)))
+
+    def _recover_cells(self, tables: Sequence[Table]) -> dict[Table, Floats]:
+        plan, answers = self.plan, self.measurements.answers.astype(np.float64)
+        groups = product_groups(plan.groups)
+        found = recover_cells(plan.frame, tables, groups, plan.noise_variances(), answers, padded=True)
+        return {table: published(plan.frame, table, counts) for table, counts in found.items()}
+
+    @property
+    def _closed_form(self) -> bool:
+        return self.plan.sources is None and is_structured(self.plan.groups)
+
+    def _estimate(self, table: Table) -> Floats:
+        if table in self._recovered:
+            return self._recovered[table]
+        cells = cells_table(table)
+        if cells not in self._recovered:
+            self._recovered[cells] = self._unasked(cells)
+        return with_ranges(self.workload.schema, table, self._recovered[cells])
+
+    def _unasked(self, table: Table) -> Floats:
+        """A table of cells that was not asked for: added up from one that was, or recovered."""
+        if self._closed_form:
+            if not self._bars_for(table).determined(table):
+                raise QueryError(table_name(table), expected="a table that the measurements determine")
+            return self._recover_cells([table])[table]
+        names = {entry for entry in table if isinstance(entry, str)}
+        for other, counts in self._recovered.items():
+            if len(names) == len(table) and names <= set(other) and cells_table(other) == other:
+                return np.asarray(counts.sum(axis=tuple(at for at, entry in enumerate(other) if entry not in names)))
+        raise QueryError(table_name(table), expected="a table that the measurements determine")
+
+    # Errors
+
+    @cached_property
+    def _known_bars(self) -> dict[Table, ErrorBars]:
+        asked = ErrorBars(self.plan, list(self.workload))
+        return dict.fromkeys([*self.workload, *(cells_table(table) for table in self.workload)], asked)
+
+    def _bars_for(self, table: Table) -> ErrorBars:
+        if table not in self._known_bars:
+            self._known_bars[table] = ErrorBars(self.plan, [table])
+        return self._known_bars[table]
+
+    @cached_property
+    def _kurtosis_of_shape(self) -> dict[tuple[int, ...], float]:
+        return {}
+
+    def _errors(self, table: Table) -> tuple[Floats, float]:
+        """The variance of every number of a table, and the excess kurtosis of its errors."""
+        if not self._closed_form:
+            return np.asarray(self._mean_variance(table)), _LAPLACE
+        bars = self._bars_for(table)
+        if len(self.workload) * len(self.plan.groups) <= _MANY_PAIRS:
+            return bars.variances(table), bars.cell_kurtosis(table)
+        shape = tuple(padded_cells(self.plan.frame, entry) for entry in table)
+        if shape not in self._kurtosis_of_shape:
+            self._kurtosis_of_shape[shape] = bars.cell_kurtosis(table)
+        return bars.variances(table), self._kurtosis_of_shape[shape]
+
+    def _mean_variance(self, table: Table) -> float:
+        known = dict(zip(self.workload, drawn_table_variances(self.plan).tolist(), strict=True))
+        if table not in known:
+            raise QueryError(
+                f"error of {table_name(table)}", expected="a table of the workload, as recovery was not by closed form"
+            )
+        return float(known[table])
+
+    def _query_errors(self, table: tuple[str, ...], weights: Floats) -> tuple[float, float]:
+        if not self._closed_form:
+            if np.count_nonzero(weights) != 1:
+                raise QueryError("query", expected="a single cell, as recovery was not by closed form")
+            return self._mean_variance(table), _LAPLACE
+        padded = weights
+        for at, name in enumerate(table):
+            rows = cell_rows(self.plan.frame, self.workload.schema[name], None)
+            if rows is not None:
+                padded = np.moveaxis(np.tensordot(rows, padded, axes=(0, at)), 0, at)
+        bars = self._bars_for(table)
+        variance = bars.query_variance(table, padded)
+        return variance, bars.kurtosis(table, padded)
+
+    # Notebooks
+
+    def __repr__(self) -> str:
+        return f"<release of {len(self.workload):,} tables, {self.plan.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(table_name(table))}</td><td>{math.prod(self._shape(table)):,}</td>"
+            f"<td>{float(np.sqrt(np.mean(self._errors(table)[0]))):,.1f}</td></tr>"
+            for table in list(self.workload)[:50]
+        )
+        return (
+            f"<p><b>privcube release</b>: {html.escape(str(self.plan.guarantee))}</p><table><thead><tr><th>table</th>"
+            f"<th>cells</th><th>standard error of a cell</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+    def _shape(self, table: Table) -> tuple[int, ...]:
+        return tuple(axis_cells(self.workload.schema, entry) for entry in table)

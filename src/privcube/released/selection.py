@@ -1,0 +1,104 @@
+"""Which cells of an attribute a query counts. Zone: RELEASED.
+
+A selection is
+- a label: "F", 3, "[18, 30)";
+- a list or set of labels: any of them;
+- two numbers [low, high] for an attribute with bins: from low to below high, both of them edges;
+- a slice of labels of an ordered attribute: slice(3, 7) is 3, 4, 5, 6, 7, both ends included, None for no end;
+- {"level": value or list}: groups of a declared level, for example {"stage": "[0, 15)"}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from fractions import Fraction
+from typing import Any
+
+from privcube.errors import QueryError
+from privcube.model.amounts import decimal_text
+from privcube.model.attribute import Attribute
+
+Selection = Any
+
+
+def selected_cells(attribute: Attribute, selection: Selection) -> list[int]:
+    """The numbers of the selected cells, in order, each once.
+
+    >>> age = Attribute("age", bins=[0, 18, 30, 65])
+    >>> selected_cells(age, [18, 65]), selected_cells(age, "[0, 18)"), selected_cells(age, ["[0, 18)", "[30, 65)"])
+    ([1, 2], [0], [0, 2])
+    """
+    if isinstance(selection, Mapping):
+        return _of_level(attribute, selection)
+    if isinstance(selection, slice):
+        return _of_slice(attribute, selection)
+    if isinstance(selection, Collection) and not isinstance(selection, str):
+        given = list(selection)
+        if attribute.bins is not None and given and all(_is_number(item) for item in given):
+            return _of_range(attribute, given)
+        return sorted({_cell(attribute, label) for label in given})
+    return [_cell(attribute, selection)]
+
+
+def _cell(attribute: Attribute, label: object) -> int:
+    labels = attribute.labels
+    if isinstance(labels, range):
+        if type(label) is int and label in labels:
+            return label
+    else:
+        for cell, own in enumerate(labels):
+            if own == label and isinstance(own, bool) == isinstance(label, bool):
+                return cell
+    raise QueryError(
+        f"attribute {attribute.name!r}",
+        expected="one of its labels",
+        given=label,
+        available=[str(own) for own in (labels[:50] if isinstance(labels, range) else labels)],
+    )
+
+
+def _of_range(attribute: Attribute, given: list[Any]) -> list[int]:
+    assert attribute.bins is not None
+    edges = list(attribute.bins)
+    shown = [decimal_text(edge) for edge in edges]
+    if len(given) != 2 or any(Fraction(str(end)) not in edges for end in given):
+        raise QueryError(
+            f"range of {attribute.name!r}", expected="two of its edges, low and high", given=given, available=shown
+        )
+    low, high = (edges.index(Fraction(str(end))) for end in given)
+    if low >= high:
+        raise QueryError(f"range of {attribute.name!r}", expected="low below high", given=given)
+    first = int(attribute.underflow == "category")
+    return list(range(first + low, first + high))
+
+
+def _of_slice(attribute: Attribute, selection: slice) -> list[int]:
+    if not attribute.ordered or selection.step is not None:
+        raise QueryError(f"slice of {attribute.name!r}", expected="an ordered attribute, and no step")
+    low = 0 if selection.start is None else _cell(attribute, selection.start)
+    high = attribute.ordered_cells - 1 if selection.stop is None else _cell(attribute, selection.stop)
+    if low > high:
+        raise QueryError(f"slice of {attribute.name!r}", expected="the first label before the last")
+    return list(range(low, high + 1))
+
+
+def _of_level(attribute: Attribute, selection: Mapping[str, Any]) -> list[int]:
+    if len(selection) != 1:
+        raise QueryError(f"attribute {attribute.name!r}", expected="one level and its groups", given=dict(selection))
+    ((level, wanted),) = selection.items()
+    partition = attribute.partition(level)
+    groups = list(wanted) if isinstance(wanted, Collection) and not isinstance(wanted, str) else [wanted]
+    for group in groups:
+        if group not in partition.labels:
+            raise QueryError(
+                f"{attribute.name!r} by {level!r}",
+                expected="one of its groups",
+                given=group,
+                available=[str(label) for label in partition.labels],
+            )
+    chosen = {partition.labels.index(group) for group in groups}
+    return [cell for cell, group in enumerate(partition.group_of) if group in chosen]
+
+
+def _is_number(item: object) -> bool:
+    return isinstance(item, int | float | Fraction) and not isinstance(item, bool)
