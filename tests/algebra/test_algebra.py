@@ -15,8 +15,8 @@ from privcube.algebra.lattice import Family, Part, ResidualIndex, _ListCoder, _P
 from privcube.algebra.residuals import (
     from_residuals,
     level_slice,
+    orthonormal_coordinates,
     real_shares,
-    residual_energies,
     to_residuals,
 )
 
@@ -58,16 +58,17 @@ def test_coordinates_do_not_depend_on_finer_levels(chain) -> None:
 
 @settings(deadline=None)
 @given(chains=st.lists(CHAINS, min_size=1, max_size=2))
-def test_energies_are_squared_projections(chains) -> None:
+def test_squared_coordinates_add_up_to_squared_projections(chains) -> None:
     shape = [int(np.prod(chain)) for chain in chains]
     weights = np.cos(np.arange(np.prod(shape)) * 0.7)
-    found = residual_energies(weights.reshape(shape), chains)
+    found = orthonormal_coordinates(weights.reshape(shape), chains) ** 2
     for levels in itertools.product(*(range(len(chain) + 1) for chain in chains)):
         steps = [
             projector(chain, level) - (projector(chain, level - 1) if level else 0)
             for chain, level in zip(chains, levels, strict=True)
         ]
-        assert found[levels] == pytest.approx(np.sum((reduce(np.kron, steps) @ weights) ** 2), abs=1e-9)
+        places = tuple(level_slice(chain, level) for chain, level in zip(chains, levels, strict=True))
+        assert found[places].sum() == pytest.approx(np.sum((reduce(np.kron, steps) @ weights) ** 2), abs=1e-9)
     assert found.sum() == pytest.approx(np.sum(weights**2))
 
 

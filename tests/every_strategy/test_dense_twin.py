@@ -11,6 +11,7 @@ from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, PureDP, Schema, Wor
 from privcube.errors import PlanError
 from privcube.model.groups import group_rows, has_helmert, row_weights
 from privcube.model.plan import Plan, squared_l2
+from privcube.planning.accuracy import drawn_table_variances
 from privcube.planning.ranges import bounds
 from privcube.released.consistency import consistent_tables
 from privcube.released.recovery import recover
@@ -19,6 +20,8 @@ from privcube.strategies import STRATEGIES
 GUARANTEES = st.sampled_from(
     [PureDP(1), PureDP("0.3", neighbors="replace_one", max_rows_per_person=2), ZCDP("0.5"), ApproxDP(1, "1e-6")]
 )
+
+NARROW = st.sampled_from([PureDP(9), PureDP(5, max_rows_per_person=2), ZCDP(9), ZCDP(60), ApproxDP(30, "1e-3")])
 
 
 @st.composite
@@ -148,6 +151,38 @@ def test_direct_recovery_has_the_variance_it_predicts(strategy: str, data: st.Da
     for table, variance in zip(made.workload, made.table_variances, strict=True):
         recovery = np.stack([column[table].ravel() for column in columns], axis=1)
         assert variance == pytest.approx((recovery**2 @ noise).mean(), rel=1e-8)
+
+
+def drawn_noise(made: Plan) -> np.ndarray:
+    """The variance of the whole-number noise on every row of S, by its definition."""
+    k = np.arange(-4000, 4001)
+    variances = []
+    for number, group in enumerate(made.groups):
+        for weight in row_weights(made.frame, group):
+            if isinstance(made.guarantee, PureDP):
+                chance = np.exp(-np.abs(k) / float(made.noise_scale(number)))
+            else:
+                chance = np.exp(-(k**2) / (2 * weight * float(made.noise_variance(number))))
+            variances.append(np.sum(k**2 * chance) / np.sum(chance))
+    return np.array(variances)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("recovery", ["optimal", "direct"])
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_the_noise_that_is_drawn_has_the_stated_variance(strategy: str, recovery: str, data: st.DataObject) -> None:
+    """diag(R U R') with the R for continuous variances, read off unit answers, and U row by row; never above R V R'."""
+    guarantee = data.draw(NARROW.filter(lambda g: strategy != "residual" or not isinstance(g, PureDP)))
+    made = planned(strategy, data.draw(workloads()), guarantee, "optimal", recovery)
+    rows = sum(group_rows(made.frame, group) for group in made.groups)
+    assume(rows <= 400)
+    noise, columns = drawn_noise(made), [recover(made, unit) for unit in np.eye(rows)]
+    found = drawn_table_variances(made)
+    for table, variance in zip(made.workload, found, strict=True):
+        matrix = np.stack([column[table].ravel() for column in columns], axis=1)
+        assert variance == pytest.approx((matrix**2 @ noise).mean(), rel=1e-8)
+    assert np.all(found <= np.array(made.table_variances) * (1 + 1e-9))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from privcube import ZCDP, PureDP, Schema, Workload, plan
+from privcube.model.frame import Frame
+from privcube.model.groups import GroupPart, row_weights
 from privcube.planning.bundles import bundles_by_weight, with_bundles
 from privcube.planning.moments import (
     discrete_gaussian_variance,
     discrete_laplace_variance,
     exact_noise_variances,
+    helmert_variance,
     max_norm_variances,
 )
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise
@@ -54,6 +57,43 @@ def test_max_norm_tends_to_the_continuous_formula(sizes: dict[int, int]) -> None
     for n, variance in max_norm_variances(300.0, sizes).items():
         formula = 2 * (rows + 1) * (rows + 2) / ((n + 1) * (n + 2)) * 300**2
         assert variance == pytest.approx(formula, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("scale", "sizes"),
+    [(1.0, {15_000: 1, 1: 1}), (0.3, {300_000: 1, 300: 3, 1: 9}), (4_000.0, {1: 1, 2: 1}), (300.0, {50: 1, 1: 1})],
+)
+def test_a_large_radius_is_no_different(scale: float, sizes: dict[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The integral over the radius, and the sum radius by radius, where both are in reach."""
+    by_density = max_norm_variances(scale, sizes)
+    monkeypatch.setattr("privcube.planning.moments._LARGE_RADIUS", 10**9)
+    by_radius = max_norm_variances(scale, sizes)
+    assert by_density != by_radius
+    assert by_density == pytest.approx(by_radius, rel=2e-8)
+
+
+def test_narrow_noise_on_very_many_rows_is_not_continuous() -> None:
+    """One more row in a bundle hardly changes the noise of a million: they have discrete Laplace noise."""
+    million = max_norm_variances(1.0, {10**6: 1, 1: 1})[10**6]
+    assert million == pytest.approx(discrete_laplace_variance(1.0), rel=1e-5)
+
+
+def test_rows_of_a_bundle_may_have_more_variance_than_continuous_ones() -> None:
+    """Unlike Laplace and Gaussian noise: 6 rows bundled with 3 groups of 3 rows, at scale 0.3."""
+    continuous = 2 * 16 * 17 / (7 * 8) * 0.3**2
+    assert max_norm_variances(0.3, {6: 1, 3: 3})[6] > 1.03 * continuous
+
+
+@pytest.mark.parametrize("variance", [1e-4, 0.02, 0.1, 0.5, 1.9, 2.1])
+def test_helmert_rows_one_by_one(variance: float) -> None:
+    schema = Schema.from_sizes({"a": 3, "b": 5, "c": 2})
+    group = tuple(GroupPart(axis, 1, "helmert") for axis in range(3))
+    weights = row_weights(Frame(schema, "natural"), group)
+    worth = [discrete_gaussian_variance(variance * weight) / weight for weight in weights]
+    assert helmert_variance(variance, [[0.5] * 2, [0.25] * 4, [1.0]]) == pytest.approx(np.mean(worth), rel=1e-12)
+    shares = np.multiply.outer([0.9, 0.1], [0.1, 0.2, 0.3, 0.4]).ravel()
+    expected = pytest.approx(shares @ worth, rel=1e-12)
+    assert helmert_variance(variance, [[0.9, 0.1], [0.1, 0.2, 0.3, 0.4], [1.0]]) == expected
 
 
 def test_the_noise_has_these_variances() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from privcube import ZCDP, Axis, PureDP, Schema, Workload, errors, linear, plan
-from privcube.model.groups import group_rows
-from privcube.planning.moments import exact_noise_variances
+from privcube import ZCDP, Axis, Plan, PureDP, Schema, Workload, errors, linear, plan
+from privcube.model.groups import GroupPart, group_rows, row_weights
+from privcube.planning.accuracy import drawn_table_variances
+from privcube.planning.moments import discrete_gaussian_variance, exact_noise_variances
 from privcube.released.recovery import recover
 from privcube.released.uncertainty import Uncertainty
 
@@ -32,6 +36,55 @@ def test_against_the_dense_covariance(strategy: str, guarantee) -> None:
         assert known.query_variance(table, weights.reshape(shape)) == pytest.approx(expected, rel=1e-9)
     assert known.cell_variance(("a", "b")) == pytest.approx(made.table_variance(("a", "b")), rel=0.1)
     assert known.cell_variance(("a", "b")) <= made.table_variance(("a", "b"))
+
+
+def narrow() -> Plan:
+    return plan(Workload.all_kway(SCHEMA, 2), ZCDP(20), "residual")
+
+
+def narrow_mixed() -> Plan:
+    """Helmert rows and cells in one group: no strategy makes this."""
+    helmert, cells = GroupPart(2, 1, "helmert"), GroupPart(1, 1)
+    groups = ((cells, helmert), (GroupPart(0, 1), cells))
+    part = narrow().denominator // 3
+    return replace(narrow(), groups=groups, shares=(2 * part, part))
+
+
+@pytest.mark.parametrize("make", [narrow, narrow_mixed])
+@pytest.mark.parametrize("table", [("b", "c"), ("c",), ("a", "b")])
+def test_narrow_helmert_rows_are_taken_one_by_one(make: Callable[[], Plan], table: tuple[str, ...]) -> None:
+    """Against the dense covariance, row by row; cells differ, and the variance of a cell is their mean."""
+    made = make()
+    known = Uncertainty(made)
+    rows = linear.strategy_matrix(made.frame, made.groups).toarray()
+    noise = [
+        float(made.noise_variance(number)) * weight
+        for number, group in enumerate(made.groups)
+        for weight in row_weights(made.frame, group)
+    ]
+    drawn = [discrete_gaussian_variance(variance) for variance in noise]
+    queries = linear.workload_matrix(Workload.tables(SCHEMA, [table]), made.frame).toarray()
+    cells = linear.predicted_variances(linear.optimal_recovery(queries, rows, noise), drawn)
+    shape = [SCHEMA[name].cells for name in table]
+    units = np.eye(len(queries)).reshape(len(queries), *shape)
+    np.testing.assert_allclose([known.query_variance(table, unit) for unit in units], cells, rtol=1e-9)
+    assert known.cell_variance(table) == pytest.approx(cells.mean(), rel=1e-9)
+    assert ("c" in table or make is narrow) == (np.ptp(cells) > 1e-3 * cells.mean())
+    weights = np.cos(np.arange(len(queries)) + 1.0)
+    recovery = linear.optimal_recovery(weights @ queries, rows, noise)
+    expected = linear.predicted_variances(recovery, drawn)[0]
+    assert known.query_variance(table, weights.reshape(shape)) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(4), ZCDP(4)])
+def test_cells_have_the_variance_that_the_plan_is_told(guarantee) -> None:
+    made = plan(Workload.all_kway(SCHEMA, 2), guarantee, "marginals")
+    known = Uncertainty(made)
+    for table, variance in zip(made.workload, drawn_table_variances(made), strict=True):
+        assert known.cell_variance(table) == pytest.approx(variance, rel=1e-9)
+        corner = np.zeros([SCHEMA[name].cells for name in table])
+        corner[-1, -1] = 1.0
+        assert known.query_variance(table, corner) == pytest.approx(variance, rel=1e-9)
 
 
 @pytest.mark.parametrize("strategy", ["marginals", "fourier", "hierarchy", "wavelet", "clusters", "sketch"])

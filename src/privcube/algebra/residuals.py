@@ -107,24 +107,19 @@ def helmert_to_residuals(answers: Floats, axis: int, fan_out: int) -> Floats:
     return np.moveaxis((blocks @ back).reshape(moved.shape), -1, axis)
 
 
-def residual_energies(weights: Floats, chains: Sequence[Sequence[int]]) -> Floats:
-    """|Pi_b q|^2 of a query given by its weights on the cells of a table, for every level vector b.
+def orthonormal_coordinates(weights: Floats, chains: Sequence[Sequence[int]]) -> Floats:
+    """A query, given by its weights on the cells of a table, in an orthonormal basis of every level of every axis.
 
-    The result has one axis per chain, with one entry per level. It uses an orthonormal basis of each level (Helmert
-    contrasts inside every parent), so the entries sum to |q|^2.
+    It is the total, then level by level the Helmert rows inside every parent: the squares of the coordinates of a
+    level vector b (`level_slice`) add up to |Pi_b q|^2, and all of them to |q|^2.
 
-    >>> residual_energies(np.array([1.0, 0.0, 0.0]), [(3,)]).round(4).tolist()
-    [0.3333, 0.6667]
+    >>> (orthonormal_coordinates(np.array([1.0, 0.0, 0.0]), [(3,)]) ** 2).round(4).tolist()
+    [0.3333, 0.5, 0.1667]
     """
-    energies = np.asarray(weights, dtype=np.float64)
+    coordinates = np.asarray(weights, dtype=np.float64)
     for axis, chain in enumerate(chains):
-        energies = _orthonormal(energies, axis, chain)
-    energies = energies**2
-    for axis, chain in enumerate(chains):
-        here = np.moveaxis(energies, axis, -1)
-        per_level = [here[..., level_slice(chain, level)].sum(axis=-1) for level in range(len(chain) + 1)]
-        energies = np.stack(per_level, axis=axis)
-    return energies
+        coordinates = _orthonormal(coordinates, axis, chain)
+    return coordinates
 
 
 def _orthonormal(table: Floats, axis: int, fan_outs: Sequence[int]) -> Floats:

@@ -67,6 +67,7 @@ def plan_parts(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
         given = document.pop("digest", None)
+        document.pop("drawn_variance_per_cell", None)  # `privcube plan --json` states it; it follows from the rest
         if document.get("format") != FORMAT:
             raise PlanError("plan", expected=f"the format {FORMAT!r}", given=document.get("format"))
         if given != digest_of(document):

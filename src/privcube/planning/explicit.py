@@ -52,8 +52,12 @@ class ExplicitStructure:
 
     def table_variances(self, variances: Floats) -> Floats:
         """The mean variance of a cell of every table after optimal recovery."""
-        noise = variances[self.group_of]
-        per_query = predicted_variances(optimal_recovery(self.queries, self.rows, noise), noise)
+        return self.drawn_variances(variances, variances)
+
+    def drawn_variances(self, weighted_by: Floats, drawn: Floats) -> Floats:
+        """The same if recovery is optimal for some variances and the noise that is drawn has others."""
+        recovery = optimal_recovery(self.queries, self.rows, weighted_by[self.group_of])
+        per_query = predicted_variances(recovery, drawn[self.group_of])
         return np.asarray(np.bincount(self.table_of, per_query) / self.cells)
 
     def group_coefficients(self, variances: Floats) -> Floats:

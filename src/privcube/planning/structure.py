@@ -69,6 +69,15 @@ class Structure:
         self.require_answerable(precisions > 0)
         return self.asks.times(1.0 / precisions)
 
+    def drawn_variances(self, weighted_by: Floats, drawn: Floats) -> Floats:
+        """The same if recovery is optimal for some variances v and the noise that is drawn has others, u.
+
+        With the recovery weights (f_gb / v_g) / p_b residual b has variance sum_g f_gb u_g / v_g^2, over p_b^2.
+        """
+        precisions = self.precisions(weighted_by)
+        self.require_answerable(precisions > 0)
+        return self.asks.times(self.says.transposed_times(drawn / weighted_by**2) / precisions**2)
+
     def require_answerable(self, known: np.ndarray) -> None:
         """Refuse groups that say nothing about some residual a table needs, naming the table."""
         if not known.all():

@@ -83,15 +83,20 @@ def recover_cells(
     variances: Floats,
     values: Floats,
     shares: Sequence[Sequence[Floats]] | None = None,
+    *,
+    padded: bool = False,
 ) -> dict[Table, Floats]:
-    """Optimal recovery of tables of cells from the answers to groups with the given noise variances."""
+    """Optimal recovery of tables of cells from the answers to groups with the given noise variances.
+
+    Padded cells are dropped, or kept in tables with one axis per axis of the frame.
+    """
     residuals = _Residuals(frame, tables, shares)
     starts = np.concatenate([[0], np.cumsum([group_rows(frame, group) for group in groups])]).astype(np.int64)
     narrow = [number for number, group in enumerate(groups) if _choices(group) <= _MOST_CHOICES]
     residuals.add([groups[number] for number in narrow], variances[narrow], values, starts[narrow])
     for number in sorted(set(range(len(groups))) - set(narrow)):
         residuals.add_wide(groups[number], variances[number], values[starts[number] : starts[number + 1]])
-    return residuals.tables()
+    return residuals.tables(padded)
 
 
 class _Residuals:
@@ -145,7 +150,7 @@ class _Residuals:
                     self._take(coordinates, shape, batch, np.array([weight]))
                     done[batch.residuals[0]] = True
 
-    def tables(self) -> dict[Table, Floats]:
+    def tables(self, padded: bool) -> dict[Table, Floats]:
         """Put the tables together from the weighted means."""
         missed = np.flatnonzero(self.precision <= 0)
         if len(missed):
@@ -164,7 +169,7 @@ class _Residuals:
             for at, kind in enumerate(shape):
                 coordinates = from_residuals(coordinates, at + 1, kind.chain, self._shares(kind))
             for row, number in enumerate(which.tolist()):
-                found[number] = layout.real(tables[number], coordinates[row])
+                found[number] = coordinates[row] if padded else layout.real(tables[number], coordinates[row])
         return {table: counts for table, counts in zip(tables, found, strict=True) if counts is not None}
 
     def _slices(self, family: Family) -> Iterator[tuple[Integers, Iterator[Batch]]]:
