@@ -8,6 +8,9 @@
     │   └── SpecError            a spec.toml: unreadable, unknown key, wrong type
     ├── PlanError            no plan can be made: unknown strategy, or one that cannot answer the workload
     ├── DataError            records that cannot be read, or that a policy of the schema refuses; quotes no value
+    ├── LedgerError          a ledger that cannot be read or written, was changed, or is another's; a step out of order
+    ├── QueryError           a question that a release cannot answer
+    ├── ArtifactError        an artifact or an export that cannot be written, cannot be read, or was changed
     ├── DraftError           a schema drafted from data was not confirmed by a person
     └── MissingExtraError    an optional library is needed and not installed
 
@@ -85,6 +88,18 @@ class PlanError(PrivcubeError):
 
 class DataError(PrivcubeError):
     """Records that cannot be read, or that a policy of the schema refuses; the message quotes no value."""
+
+
+class LedgerError(PrivcubeError):
+    """A ledger that cannot be read or written, was changed, or is another's; or a step of a release out of order."""
+
+
+class QueryError(PrivcubeError):
+    """A question that a release cannot answer."""
+
+
+class ArtifactError(PrivcubeError):
+    """An artifact or an export that cannot be written, cannot be read, or was changed."""
 
 
 class DraftError(PrivcubeError):

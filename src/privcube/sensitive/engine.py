@@ -70,5 +70,5 @@ class Engine(Protocol):
 class Ledger(Protocol):
     """Records what is spent, before it is spent."""
 
-    def charge(self, digest: str, guarantee: Guarantee) -> None:
-        """Take the cost of a plan out of the budget, durably, or refuse."""
+    def charge(self, digest: str, guarantee: Guarantee) -> object:
+        """Take the cost of a plan out of the budget, durably, or refuse. The gate ignores what is returned."""

@@ -1,0 +1,283 @@
+"""The rules of a ledger: a chain of events, and the account that they add up to. Zone: SENSITIVE.
+
+A ledger is a list of events that only grows. The first one opens it for one data set and one total; every other one
+moves one release: it is reserved, then committed and published, or abandoned. An event is a line of JSON; its hash is
+the SHA-256 of its place, the hash before it and that line, so that the last hash, the head, stands for all that ever
+happened. Nothing else is stored: what is left, and how far each release has come, follow from the events alone, and
+whoever reads them checks them all.
+
+Formal guarantee. `Account.left` is the capacity of the total less the costs of all releases ever reserved, as an exact
+fraction; an event that would make it negative is neither written nor read. No event gives anything back.
+
+The chain has no key. It shows accidents, edits, and events that are gone from its beginning or middle; events that are
+gone from its end show only to somebody who holds a later head, which is why every artifact carries one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from privcube.errors import GuaranteeError, LedgerError
+from privcube.model.amounts import decimal_text, shown
+from privcube.model.composition import capacity, cost
+from privcube.model.guarantee import Guarantee, guarantee_from
+
+FORMAT: Final = "privcube ledger 1"
+State = Literal["reserved", "committed", "published", "abandoned"]
+
+_FROM: Final[dict[State, tuple[State, ...]]] = {  # which states a state may follow
+    "committed": ("reserved",),
+    "published": ("committed",),
+    "abandoned": ("reserved", "committed"),
+}
+_FIELDS: Final[dict[str, dict[str, type]]] = {
+    "opened": {"format": str, "dataset": str, "total": dict, "capacity": str, "salt": str},
+    "reserved": {"number": int, "plan": str, "guarantee": dict, "cost": str},
+    "committed": {"number": int, "artifact": str, "staged": str, "final": str},
+    "published": {"number": int},
+    "abandoned": {"number": int},
+}
+_RATIO: Final = re.compile(r"([0-9]+)/([0-9]+)")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class Row(NamedTuple):
+    """An event as it is stored."""
+
+    sequence: int
+    previous: str
+    event: str
+    hash: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One release: what it costs, in the currency of the total, and how far it has come.
+
+    `plan` and `artifact` are SHA-256 digests; `staged` and `final` name the folders that the artifact moves between.
+    `times` says when it came into each state.
+    """
+
+    number: int
+    state: State
+    plan: str
+    guarantee: Guarantee
+    cost: Fraction
+    times: Mapping[State, datetime]
+    artifact: str | None = None
+    staged: str | None = None
+    final: str | None = None
+
+
+def opening(dataset: str, total: Guarantee, *, salt: str, time: datetime) -> Row:
+    """The first event. Its salt keeps those who see hashes in artifacts from guessing what was hashed."""
+    cost(total, total)  # refuses a total that cannot be accounted for
+    document = {
+        "format": FORMAT,
+        "dataset": dataset,
+        "total": _guarantee_document(total),
+        "capacity": _ratio_text(capacity(total)),
+        "salt": salt,
+    }
+    return _row("opened", document, sequence=0, previous="", time=time)
+
+
+class Account:
+    """What a chain of events adds up to. It grows by the events it makes.
+
+    >>> from privcube.model.guarantee import PureDP
+    >>> noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    >>> account = Account("ledger", [opening("people.csv", PureDP(1), salt="", time=noon)])
+    >>> account.reserve("0" * 64, PureDP("0.3"), noon).sequence, account.left
+    (1, Fraction(7, 10))
+    """
+
+    dataset: str
+    total: Guarantee
+    left: Fraction
+
+    def __init__(self, subject: str, rows: Iterable[Row]) -> None:
+        self._subject = subject
+        self.hashes: list[str] = []
+        self.entries: dict[int, Entry] = {}
+        for row in rows:
+            self._take(row)
+        if not self.hashes:
+            raise LedgerError(subject, expected="the event that opened it", given="no event: it was emptied")
+
+    def reserve(self, plan: str, guarantee: Guarantee, time: datetime) -> Row:
+        """The event that takes a release out of what is left."""
+        _require_digest("plan", plan)
+        price = cost(guarantee, self.total)
+        if price > self.left:
+            raise GuaranteeError(
+                "privacy budget",
+                expected=f"a release that costs at most what is left, {_shown_down(self.left)}",
+                given=f"one that costs {shown(price)}",
+            )
+        document = {
+            "number": len(self.entries) + 1,
+            "plan": plan,
+            "guarantee": _guarantee_document(guarantee),
+            "cost": _ratio_text(price),
+        }
+        return self._grow("reserved", document, time)
+
+    def commit(self, number: int, artifact: str, staged: str, final: str, time: datetime) -> Row:
+        """The event that binds a release to the bytes of its artifact."""
+        _require_digest("artifact", artifact)
+        document = {"number": number, "artifact": artifact, "staged": staged, "final": final}
+        return self._move("committed", document, time)
+
+    def publish(self, number: int, time: datetime) -> Row:
+        """The event that says that the artifact is in its final folder."""
+        return self._move("published", {"number": number}, time)
+
+    def abandon(self, number: int, time: datetime) -> Row:
+        """The event that says that the release will never be published. What it cost stays spent."""
+        return self._move("abandoned", {"number": number}, time)
+
+    def _move(self, state: State, document: dict[str, Any], time: datetime) -> Row:
+        self._require_move(self._subject, document["number"], state)
+        return self._grow(state, document, time)
+
+    def _grow(self, kind: str, document: dict[str, Any], time: datetime) -> Row:
+        row = _row(kind, document, sequence=len(self.hashes), previous=self.hashes[-1], time=time)
+        self._take(row)  # nothing is written that would not be read
+        return row
+
+    def _take(self, row: Row) -> None:
+        """Check the next event and add it."""
+        number = len(self.hashes)
+        subject = f"{self._subject}, event {number}"
+        if row.sequence != number or row.previous != (self.hashes[-1] if self.hashes else ""):
+            raise LedgerError(subject, expected="the event that follows", given="another: some are gone or moved")
+        if row.hash != _hash(row.sequence, row.previous, row.event):
+            raise LedgerError(subject, expected="the hash of what it says", given="another: it was changed")
+        try:
+            document = json.loads(row.event)
+            if number == 0:
+                _require_format(self._subject, document)
+            kind, time = document.pop("event"), datetime.fromisoformat(document.pop("time"))
+            if {name: type(value) for name, value in document.items()} != _FIELDS[kind]:
+                raise ValueError(kind)
+            self._apply(subject, kind, document, time)
+        except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
+            raise LedgerError(subject, expected="an event of a ledger", given="something else") from None
+        self.hashes.append(row.hash)
+
+    def _apply(self, subject: str, kind: str, document: dict[str, Any], time: datetime) -> None:
+        if (kind == "opened") != (not self.hashes):
+            raise LedgerError(subject, expected="one event that opens the ledger, the first", given=kind)
+        if kind == "opened":
+            self.dataset = document["dataset"]
+            self.total = _guarantee(document["total"])
+            self.left = _ratio(document["capacity"])
+        elif kind == "reserved":
+            self._apply_reserved(subject, document, time)
+        else:
+            state = cast(State, kind)  # as it is none of the other two
+            number = document.pop("number")
+            entry = self._require_move(subject, number, state)
+            self.entries[number] = replace(entry, state=state, times={**entry.times, state: time}, **document)
+
+    def _apply_reserved(self, subject: str, document: dict[str, Any], time: datetime) -> None:
+        number, guarantee, price = document["number"], _guarantee(document["guarantee"]), _ratio(document["cost"])
+        if number != len(self.entries) + 1:
+            raise LedgerError(subject, expected=f"release {len(self.entries) + 1}", given=number)
+        if guarantee.unit != self.total.unit:
+            raise LedgerError(subject, expected=f"the unit of the total, {self.total.unit}", given=guarantee.unit)
+        if price > self.left:
+            raise LedgerError(subject, expected="a release within the total", given="one that overspends it")
+        self.left -= price
+        self.entries[number] = Entry(
+            number=number,
+            state="reserved",
+            plan=document["plan"],
+            guarantee=guarantee,
+            cost=price,
+            times={"reserved": time},
+        )
+
+    def _require_move(self, subject: str, number: int, state: State) -> Entry:
+        """The release, if it may come into this state."""
+        entry = self.entries.get(number)
+        if entry is None or entry.state not in _FROM[state]:
+            raise LedgerError(
+                f"{subject}, release {number}",
+                expected=f"to be {' or '.join(_FROM[state])} before it is {state}",
+                given="no such release" if entry is None else entry.state,
+            )
+        return entry
+
+
+def _row(kind: str, document: dict[str, Any], *, sequence: int, previous: str, time: datetime) -> Row:
+    stated = {**document, "event": kind, "time": time.astimezone(UTC).isoformat(timespec="seconds")}
+    event = json.dumps(stated, sort_keys=True, separators=(",", ":"))  # ASCII alone: every database keeps it as it is
+    return Row(sequence, previous, event, _hash(sequence, previous, event))
+
+
+def _hash(sequence: int, previous: str, event: str) -> str:
+    return hashlib.sha256(f"{sequence}\n{previous}\n{event}".encode()).hexdigest()
+
+
+def _require_format(subject: str, document: dict[str, Any]) -> None:
+    """Before anything else that it says, as a later format may say other things."""
+    if document.get("format") != FORMAT:
+        raise LedgerError(
+            subject,
+            expected=f"the format {FORMAT!r}, the one that this version of privcube keeps",
+            given=document.get("format"),
+        )
+
+
+def _require_digest(subject: str, digest: str) -> None:
+    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise LedgerError(subject, expected="a SHA-256 digest in 64 hexadecimal digits", given=digest)
+
+
+def _guarantee_document(guarantee: Guarantee) -> dict[str, Any]:
+    return {
+        "amounts": {name: decimal_text(amount) for name, amount in guarantee.amounts.items()},
+        "neighbors": guarantee.neighbors,
+        "max_rows_per_person": guarantee.max_rows_per_person,
+    }
+
+
+def _guarantee(document: dict[str, Any]) -> Guarantee:
+    return guarantee_from(
+        document["amounts"],
+        neighbors=document["neighbors"],
+        max_rows_per_person=document["max_rows_per_person"],
+    )
+
+
+def _ratio_text(amount: Fraction) -> str:
+    return f"{amount.numerator}/{amount.denominator}"
+
+
+def _ratio(text: str) -> Fraction:
+    """A positive fraction of any length; the square of an epsilon has more digits than `exact` reads."""
+    parts = _RATIO.fullmatch(text)
+    if parts is None:
+        raise ValueError(text)
+    amount = Fraction(int(parts[1]), int(parts[2]))
+    if amount <= 0:
+        raise ValueError(text)
+    return amount
+
+
+def _shown_down(amount: Fraction) -> str:
+    """An amount for people, rounded down: never more than is left.
+
+    >>> _shown_down(Fraction(2, 3)), _shown_down(Fraction(1, 2))
+    ('0.666666', '0.5')
+    """
+    return shown(Fraction(-(amount * 10**12 // 1), 10**12)).removeprefix("-")  # below zero, up is towards zero

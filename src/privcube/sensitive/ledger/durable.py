@@ -1,0 +1,182 @@
+"""The ledger of a data set that outlives processes, crashes and power cuts. Zone: SENSITIVE.
+
+A release goes through it in this order:
+
+    charge      reserved: the cost is taken, on disk, before a record is read
+    commit      committed: the artifact lies in its staged folder, on disk; the ledger knows its SHA-256
+    publish     published: the folder has its final name
+
+Formal guarantee. A crash costs budget, never privacy. Let R be the releases whose noisy numbers anybody can have seen.
+- `charge` returns only when its event is on disk, and the gate reads no record before it returns. So each release in R
+  was reserved, and stays so: events are never removed, and no event lowers what is spent.
+- `charge` decides while it holds the ledger's only lock for writing, on all events up to that moment, and adds the
+  very next one. Two processes cannot both decide on the same events, as no two events can have one place in the chain.
+  So the reserved releases, and R among them, never cost more than the total; by composition R satisfies it.
+- A crash at any moment leaves a ledger with or without the event that was being written. Without it, nothing was
+  returned, and nothing was read. With it, the budget is spent for a release that may not be in R. That is the loss.
+- A committed release can only be published as the bytes whose digest was recorded, so doing it again after a crash
+  reveals nothing new. A reserved one has no bytes on record; it can only be abandoned, and is not drawn again.
+
+Every operation opens the ledger, reads all of it, checks all of it and closes it. So one object serves many threads and
+may be carried into other processes. Each also makes sure that the last event this object saw is still there: an older
+copy that was put in the ledger's place is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from privcube.errors import LedgerError
+from privcube.model.guarantee import Guarantee
+from privcube.sensitive.ledger.account import Account, Entry, Row, opening
+from privcube.sensitive.ledger.sqlite import SQLiteStore
+from privcube.sensitive.noise.bits import system_words
+
+
+class Receipt(NamedTuple):
+    """What a release got for its charge: its number, and the head of the chain, which its artifact carries."""
+
+    number: int
+    head: str
+
+
+class Store(Protocol):
+    """Where the events of one ledger are kept. Every method fails with a LedgerError and then has changed nothing."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages, without a password."""
+
+    def rows(self) -> list[Row]:
+        """All events in order; none if there is no ledger."""
+
+    def create(self, first: Row) -> None:
+        """Make the ledger with its first event, durably, unless there is one by now."""
+
+    def writing(self) -> AbstractContextManager[tuple[list[Row], Callable[[Row], object]]]:
+        """While nobody else can write: all events, and a way to add the next. On disk when the context ends."""
+
+
+class DurableLedger:
+    """Releases on one data set under one total; see `open_ledger`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: str | None = None
+        account = self._account()
+        self.dataset = account.dataset
+        self.total = account.total
+
+    def charge(self, digest: str, guarantee: Guarantee) -> Receipt:
+        """Reserve the cost of a plan, or refuse with what is left. On disk when it returns."""
+        account = self._append(lambda account: account.reserve(digest, guarantee, _now()))
+        return Receipt(len(account.entries), account.hashes[-1])
+
+    def commit(self, number: int, artifact_digest: str, staged: str, final: str) -> None:
+        """Record the SHA-256 of a reserved release's artifact, staged in a folder and to be renamed to another."""
+        self._append(lambda account: account.commit(number, artifact_digest, staged, final, _now()))
+
+    def publish(self, number: int) -> None:
+        """Record that a committed release is in its final folder."""
+        self._append(lambda account: account.publish(number, _now()))
+
+    def abandon(self, number: int) -> None:
+        """Record that a reserved or committed release will not be published. Its cost stays spent."""
+        self._append(lambda account: account.abandon(number, _now()))
+
+    def entries(self) -> list[Entry]:
+        """All releases, by number."""
+        return list(self._account().entries.values())
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left, in epsilon if the total is pure, else in rho."""
+        return self._account().left
+
+    @property
+    def head(self) -> str:
+        """The hash of the last event."""
+        return self._account().hashes[-1]
+
+    def contains(self, head: str) -> bool:
+        """Whether this was ever the head. If not, the ledger is another one, or an old copy."""
+        return head in self._account().hashes
+
+    def check(self) -> None:
+        """Verify every event; a LedgerError names the first bad one. All other methods do so as well."""
+        self._account()
+
+    def _account(self) -> Account:
+        seen = self._seen  # before reading, as another thread may add an event meanwhile
+        return self._verified(self._store.rows(), seen)
+
+    def _append(self, next_row: Callable[[Account], Row]) -> Account:
+        seen = self._seen
+        with self._store.writing() as (rows, insert):
+            account = self._verified(rows, seen)
+            insert(next_row(account))
+        self._seen = account.hashes[-1]
+        return account
+
+    def _verified(self, rows: Sequence[Row], seen: str | None) -> Account:
+        account = Account(self._store.name, rows)
+        if seen is not None and seen not in account.hashes:
+            raise LedgerError(
+                self._store.name,
+                expected="all events that it had before",
+                given="not all: an older copy or another ledger is in its place",
+            )
+        self._seen = account.hashes[-1]
+        return account
+
+
+def open_ledger(location: str, *, dataset: str, total: Guarantee | None) -> DurableLedger:
+    """Open the ledger of a data set, or create it with a total. It is a file, or a database at postgresql://...
+
+    A ledger of another data set or with another total is refused; without a total, whatever it has is accepted.
+    """
+    _require_name(dataset)
+    store = _store(location, dataset)
+    if not store.rows():
+        if total is None:
+            raise LedgerError(store.name, expected="a total to create it with, as it does not exist")
+        store.create(opening(dataset, total, salt=system_words(2).tobytes().hex(), time=_now()))
+    ledger = DurableLedger(store)
+    if ledger.dataset != dataset:
+        raise LedgerError(store.name, expected=f"its own data set, {ledger.dataset!r}", given=dataset)
+    if total is not None and total != ledger.total:
+        raise LedgerError(store.name, expected=f"its own total, {ledger.total}", given=str(total))
+    return ledger
+
+
+def _store(location: str, dataset: str) -> Store:
+    scheme, separator, _ = location.partition("://")
+    if not separator:
+        return SQLiteStore(location)
+    if scheme in ("postgresql", "postgres"):
+        from privcube.sensitive.ledger.postgresql import PostgreSQLStore
+
+        return PostgreSQLStore(location, dataset)
+    raise LedgerError("ledger", expected="a file or postgresql://...", given=f"{scheme}://...")
+
+
+def _require_name(dataset: str) -> None:
+    """The name is kept for good, so it must not give a password away."""
+    if not dataset or not dataset.isprintable():
+        raise LedgerError("data set", expected="a name in printable characters", given=dataset)
+    try:
+        parts = urlsplit(dataset)
+        secret = parts.password is not None or "password=" in parts.query
+    except ValueError:
+        secret = False
+    if secret:
+        raise LedgerError("data set", expected="a name without a password")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
