@@ -26,7 +26,7 @@ from privcube.algebra.lattice import Floats, ResidualIndex
 from privcube.algebra.residuals import from_residuals, helmert_rows, level_slice, to_residuals
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import GroupPart, QueryGroup, cells_groups, group_rows, product_groups
+from privcube.model.groups import GroupPart, QueryGroup, cells_groups, group_rows, has_helmert, product_groups
 from privcube.model.guarantee import PureDP
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Table, table_name
@@ -51,7 +51,8 @@ class ErrorBars:
         self._index = ResidualIndex([len(c) for c in self._frame.fan_outs], group_family(self._frame, footprints))
         says = self._index.incidence(group_family(self._frame, self._groups))
         self._precisions = says.transposed_times(1.0 / self._weighted_by)
-        self._spread = says.transposed_times(exact_noise_variances(plan) / self._weighted_by**2)
+        self._drawn = _drawn_at_most(plan)
+        self._spread = says.transposed_times(self._drawn / self._weighted_by**2)
 
     def determined(self, table: Table) -> bool:
         """Whether the measurements say something about every residual of a table."""
@@ -122,7 +123,7 @@ class ErrorBars:
             fourths[number] = known[inside][1] / repeats**3
         squares /= self._weighted_by**2
         fourths /= self._weighted_by**4
-        variance = float(squares @ exact_noise_variances(self._plan))
+        variance = float(squares @ self._drawn)
         return variance, self._fourth_cumulant(squares, fourths)
 
     def _smoothed(self, table: Table, footprint: QueryGroup, padded_weights: Floats) -> Floats:
@@ -163,6 +164,12 @@ class ErrorBars:
             variance = (m + 1) * (m + 2) * scale**2 * float(second.sum())
             total += radius_four * float(same.sum() + other) - 3 * variance**2
         return total
+
+
+def _drawn_at_most(plan: Plan) -> Floats:
+    """The variances of the noise that is drawn; of Helmert rows, which differ a little, what none of them exceeds."""
+    helmert = np.array([has_helmert(group) for group in plan.groups])
+    return np.asarray(np.where(helmert, plan.noise_variances(), exact_noise_variances(plan)))
 
 
 def _powers(frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Sequence[GroupPart]) -> tuple[float, float]:
