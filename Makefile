@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install --constraint
 .PHONY: help demo test check bench audit docs clean
 
 help:
-	@echo "make demo    install privcube in .venv and run the main job on an example"
+	@echo "make demo    install privcube in .venv and run the main job on an example, in privcube-demo"
 	@echo "make test    run the whole test suite"
 	@echo "make check   lint, types, import contracts, doctests, generated pages"
 	@echo "make bench   measure speed and memory"
@@ -33,10 +33,11 @@ $(VENV)/.development: $(VENV)/.runtime
 	@touch $@
 
 demo: $(VENV)/.runtime
-	@$(BIN)/privcube demo
+	@rm -rf privcube-demo
+	@$(BIN)/privcube demo privcube-demo
 
 test: $(VENV)/.development
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 check: $(VENV)/.development
 	$(BIN)/ruff check .
@@ -50,6 +51,9 @@ bench: $(VENV)/.development
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/framework.py
 	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/counting.py
+	$(BIN)/python benchmarks/sql_counting.py
+	$(BIN)/python benchmarks/spark_counting.py
 
 audit: $(VENV)/.development
 	PRIVCUBE_AUDIT_BUNDLES=1000000 $(BIN)/python -m pytest tests/audit
@@ -58,4 +62,4 @@ docs: $(VENV)/.development
 	$(BIN)/python tools/cli_reference.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) privcube-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

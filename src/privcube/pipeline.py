@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
-from privcube.model.guarantee import PureDP
+from privcube.errors import LedgerError, PlanError, SpecError
+from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.plan import Plan
 from privcube.model.request import WorkloadRequest
 from privcube.model.spec import DataSource, Spec
+from privcube.planning.planner import plan as make_plan
+from privcube.released.artifact import artifact_digest, stage, synced_folder
 from privcube.released.release import Release
 from privcube.sensitive.drafting import draft_schema
 from privcube.sensitive.engine import Ledger
 from privcube.sensitive.gate import measure
-from privcube.sensitive.ledger import MemoryLedger
+from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, Receipt, open_ledger
 from privcube.sensitive.progress import silent
 from privcube.sensitive.sources import engine_for
 
@@ -47,6 +55,187 @@ def release(
     say what to read in a database, `person` names the column of the protected unit. Without a ledger the release is
     checked against its own guarantee only, and nothing remembers what was spent.
     """
-    payer = MemoryLedger(plan.guarantee) if ledger is None else ledger
-    measured = measure(plan, engine_for(source, table, query), payer, person=person, progress=progress or silent)
-    return Release(measured)
+    payer = _Payer(MemoryLedger(plan.guarantee) if ledger is None else ledger)
+    engine = engine_for(source, table, query)
+    measured = measure(plan, engine, payer, person=person, progress=progress or silent)
+    return Release(measured, payer.provenance)
+
+
+def publish(
+    spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), progress: ProgressCallback | None = None
+) -> Path:
+    """A spec's release from microdata to its output folder; paths are relative to `folder`, that of the spec.
+
+    The order of events makes a crash cost budget and never privacy (`privcube.sensitive.ledger`): what can be checked
+    without records is checked; the charge is durable before a record is read; the artifact is staged and synced; the
+    ledger commits to its digest; the folder gets its name; the ledger says that it is published.
+    """
+    planned = _plan_of(spec, plan)
+    output = folder / spec.output
+    if os.path.lexists(output):
+        raise SpecError(f"output {spec.output!r}", expected="a new folder (nothing is overwritten)", given="one there")
+    ledger = None if spec.ledger is None else _open(spec, folder)
+    staged = output.parent / f".{output.name}.staged-{planned.digest[:12]}-{os.getpid()}"
+    _make(staged)
+    try:
+        source = spec.data.source if is_url(spec.data.source) else str(folder / spec.data.source)
+        made = release(
+            planned,
+            source,
+            ledger,
+            person=spec.data.person,
+            table=spec.data.table,
+            query=spec.data.query,
+            progress=progress,
+        )
+        digest = stage(made, staged)
+        number = made.provenance.get("entry")
+        if ledger is not None:
+            ledger.commit(int(number or 0), digest, str(staged.absolute()), str(output.absolute()))
+        _rename(staged, output)
+        if ledger is not None:
+            ledger.publish(int(number or 0))
+    except BaseException:
+        if not (ledger is not None and _is_committed(ledger, staged)):
+            shutil.rmtree(staged, ignore_errors=True)  # committed bytes stay, for `privcube ledger recover`
+        raise
+    return output
+
+
+def _plan_of(spec: Spec, plan: Plan | None) -> Plan:
+    """The plan of a spec; one that was made before must still be what the spec asks for."""
+    spec.schema.require_confirmed()
+    if plan is None:
+        options = spec.options
+        return make_plan(
+            spec.workload,
+            spec.guarantee,
+            options.strategy,
+            budgets=options.budgets,
+            recovery=options.recovery,
+            effort=options.effort,
+        )
+    if plan.workload != spec.workload or plan.guarantee != spec.guarantee:
+        raise PlanError(
+            "plan", expected="the schema, tables and guarantee of the spec", given="others: the spec was changed"
+        )
+    return plan
+
+
+# Ledger
+
+
+@dataclass(frozen=True)
+class LedgerStatus:
+    """What a ledger says: its data set, its total, what is left, and every release."""
+
+    dataset: str
+    total: Guarantee
+    remaining: Fraction
+    head: str
+    entries: tuple[Entry, ...]
+
+
+def ledger_status(spec: Spec, *, folder: Path = Path()) -> LedgerStatus:
+    """Read and verify the ledger of a spec."""
+    ledger = _open(spec, folder, create=False)
+    ledger.check()
+    return LedgerStatus(ledger.dataset, ledger.total, ledger.remaining, ledger.head, tuple(ledger.entries()))
+
+
+def ledger_knows(spec: Spec, head: str, *, folder: Path = Path()) -> bool:
+    """Whether an artifact's head is in the ledger of a spec; if not, an old copy was restored, or it is another."""
+    return _open(spec, folder, create=False).contains(head)
+
+
+def recover_ledger(spec: Spec, *, folder: Path = Path()) -> list[tuple[int, str]]:
+    """After a crash: publish the very bytes that were committed, abandon the rest; number and new state of each.
+
+    Releases that are still running are abandoned, too, and will fail; their budget stays spent.
+    """
+    ledger = _open(spec, folder, create=False)
+    done = []
+    for entry in ledger.entries():
+        if entry.state == "committed" and _is_published(entry):
+            ledger.publish(entry.number)
+            done.append((entry.number, "published"))
+        elif entry.state in ("reserved", "committed"):
+            ledger.abandon(entry.number)
+            done.append((entry.number, "abandoned"))
+    return done
+
+
+def _is_published(entry: Entry) -> bool:
+    """Whether the committed bytes are in the final folder, where they are put if they are still staged."""
+    staged, final = Path(entry.staged or ""), Path(entry.final or "")
+    if not os.path.lexists(final) and staged.is_dir() and artifact_digest(staged) == entry.artifact:
+        _rename(staged, final)
+    return final.is_dir() and artifact_digest(final) == entry.artifact
+
+
+def _open(spec: Spec, folder: Path, *, create: bool = True) -> DurableLedger:
+    if spec.ledger is None:
+        raise LedgerError("ledger", expected="a ledger in the spec: [privacy] ledger = ...", given="none")
+    location = spec.ledger.path if is_url(spec.ledger.path) else str(folder / spec.ledger.path)
+    if not create and not is_url(location) and not Path(location).exists():
+        raise LedgerError(f"ledger {spec.ledger.path!r}", expected="a file that is there; a release creates it")
+    return open_ledger(location, dataset=dataset_name(spec.data), total=spec.ledger.total)
+
+
+class _Payer:
+    """Remembers the receipt of the one charge."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.provenance: dict[str, Any] = {}
+
+    def charge(self, digest: str, guarantee: Guarantee) -> None:
+        """Pass the charge on."""
+        receipt = self._ledger.charge(digest, guarantee)
+        if isinstance(receipt, Receipt):
+            self.provenance = {"entry": receipt.number, "head": receipt.head}
+
+
+def _is_committed(ledger: DurableLedger, staged: Path) -> bool:
+    name = str(staged.absolute())
+    return any(entry.staged == name and entry.state == "committed" for entry in ledger.entries())
+
+
+def dataset_name(data: DataSource) -> str:
+    """What the ledger calls the data: the source as the spec has it, without user and password.
+
+    >>> dataset_name(DataSource(source="postgresql://ann:secret@db/hospital", table="discharges"))
+    'postgresql://db/hospital, table discharges'
+    """
+    source = data.source
+    if is_url(source):
+        parts = urlsplit(source)
+        source = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
+    what = f", table {data.table}" if data.table else f", query {' '.join(data.query.split())}" if data.query else ""
+    who = f", by {data.person}" if data.person else ""
+    return source + what + who
+
+
+def is_url(text: str) -> bool:
+    """Whether a source or ledger is not a path."""
+    return "://" in text or text.startswith("spark:")
+
+
+# Folders
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir()
+    except OSError as problem:
+        raise SpecError(
+            f"output {folder.parent.name or '.'!r}", expected="a folder to write in", given=problem.strerror
+        ) from None
+
+
+def _rename(staged: Path, final: Path) -> None:
+    try:
+        staged.rename(final)
+        synced_folder(final.parent)
+    except OSError as problem:
+        raise SpecError(f"output {final.name!r}", expected="a new folder", given=problem.strerror) from None

@@ -18,6 +18,7 @@ from privcube.planning.verification import privacy_cost, privacy_limit, verify_p
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.gate import measure, verify_by_brute_force
 from privcube.sensitive.ledger import MemoryLedger
+from privcube.sensitive.progress import silent
 from privcube.strategies import STRATEGIES
 
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3, "c": 4})
@@ -33,7 +34,7 @@ class Cube:
     def prepare(self, request) -> None:
         self.events.append("prepare")
 
-    def count(self, request) -> ExactCounts:
+    def count(self, request, progress=silent) -> ExactCounts:
         self.events.append("count")
         self.request = request
         tables = {}

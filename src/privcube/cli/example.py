@@ -15,6 +15,8 @@ max_rows_per_person = 2         # at most so many rows of a person are counted
 [privacy]
 epsilon = "1"                   # or epsilon and delta, or rho; read as exact decimals
 neighbors = "add_remove"        # or "replace_one"
+ledger = "ledger.db"            # remembers what was spent; or a PostgreSQL URL, for several machines
+total_epsilon = "4"             # what all releases together may spend
 
 # Every attribute declares its values; they are published whether or not they occur.
 [[attributes]]
@@ -33,12 +35,26 @@ name = "stage"
 bins = [0, 15, 65, 120]
 
 [[attributes]]
+name = "region"
+values = ["north", "east", "south", "west"]
+
+[[attributes]]
 name = "admission"
 values = ["planned", "emergency", "transfer"]
 
 [[attributes]]
 name = "ward"
 values = ["surgery", "medicine", "paediatrics", "maternity", "intensive care"]
+
+[[attributes]]
+name = "diagnosis"
+values = ["heart", "lungs", "digestion", "injury", "cancer", "birth", "infection"]
+other = "category"
+
+[[attributes]]
+name = "stay"                   # days
+bins = [0, 1, 3, 7, 14, 30, 366]
+overflow = "clamp"
 
 [[attributes]]
 name = "outcome"

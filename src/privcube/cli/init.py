@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from privcube.cli.example import EXAMPLE
+from privcube.cli.files import write_new
 from privcube.cli.output import say
 from privcube.errors import SpecError
 
@@ -17,10 +18,11 @@ from privcube.errors import SpecError
 @click.option("--from", "source", type=click.Path(), metavar="CSV", help="Draft the attributes from a CSV file.")
 @click.option("--domain", type=click.Path(), metavar="JSON", help="Take the attributes from private-pgm's domain JSON.")
 def init(path: str, source: str | None, domain: str | None) -> None:
-    """Write a spec.toml to PATH (spec.toml): an example, or a draft from your data.
+    """Write a spec.toml to start from.
 
-    A draft lists the values found in the data, which may be sensitive themselves: every attribute is marked as a
-    draft, and a release refuses it until you have checked it and removed the mark.
+    It goes to PATH (spec.toml), and is an example or a draft from your data. A draft lists the values found in the
+    data, which may be sensitive themselves: every attribute is marked as a draft, and a release refuses it until
+    you have checked it and removed the mark.
 
     \b
     Example:
@@ -41,23 +43,8 @@ def init(path: str, source: str | None, domain: str | None) -> None:
     else:
         text = EXAMPLE
         advice = "edit it"
-    _write_new(path, text)
+    write_new(path, text)
     say(f"wrote {path}; next: {advice}, then `privcube plan {shlex.quote(path)}`")
-
-
-def _write_new(path: str, text: str) -> None:
-    subject = f"file {path!r}"
-    try:
-        content = text.encode()
-    except UnicodeEncodeError:  # a file name in another encoding, read as lone surrogates
-        raise SpecError(subject, expected="names that can be written in UTF-8") from None
-    try:
-        with Path(path).open("xb") as stream:
-            stream.write(content)
-    except FileExistsError:
-        raise SpecError(subject, expected="a new file (nothing is overwritten)", given="one that exists") from None
-    except OSError as problem:
-        raise SpecError(subject, expected="a file that can be written", given=problem.strerror) from None
 
 
 def _from_domain(file: Path) -> str:

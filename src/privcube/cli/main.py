@@ -1,34 +1,66 @@
-"""The `privcube` command: the list of commands, and the one place where errors become an exit code."""
+"""The `privcube` command: the list of commands, and the one place where errors become an exit code.
+
+0: done. 1: a check failed (`verify`, `ledger check`). 2: something is wrong with the input, said in one sentence on
+standard error. 70: an error inside privcube. 130: interrupted.
+"""
 
 from __future__ import annotations
 
 import io
+import signal
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
 
 import click
 
-from privcube import __version__
 from privcube.cli.demo import demo
+from privcube.cli.export import export
 from privcube.cli.init import init
+from privcube.cli.ledger import ledger
 from privcube.cli.output import say
 from privcube.cli.plan import plan
+from privcube.cli.query import query
+from privcube.cli.release import release
+from privcube.cli.show import show
+from privcube.cli.verify import verify
 from privcube.errors import PrivcubeError
+from privcube.version import __version__
+
+COMMANDS: Final = (init, plan, release, show, query, verify, export, ledger, demo)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _InOrder(click.Group):
+    """Lists the commands in the order in which they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="privcube")
 def cli() -> None:
     """Publish tables from sensitive records with a differential-privacy guarantee.
 
     \b
     Example:
-      privcube demo                see it work on an example
-      privcube init                write a spec.toml to start from
-      privcube plan spec.toml      see what error to expect, before any data is read
+      privcube demo                  see it work on an example
+      privcube init                  write a spec.toml to start from
+      privcube plan spec.toml        see what error to expect, before any data is read
+      privcube release spec.toml     publish the tables in a folder
+      privcube show out sex age      one of them, with error bars
+
+    \b
+    Commands, tables and labels are completed by the shell after
+      eval "$(_PRIVCUBE_COMPLETE=bash_source privcube)"
+    and likewise with zsh_source or fish_source.
     """
 
 
-for command in (init, plan, demo):
+for command in COMMANDS:
     cli.add_command(command)
 
 
@@ -36,8 +68,61 @@ def main() -> None:
     """Run the command line: exit code 2 and one sentence for anything wrong with the input."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal's encoding lacks is escaped, as on stderr
         sys.stdout.reconfigure(errors="backslashreplace")
+    with _interrupts() as interrupts:
+        code = _exit_code(interrupts)
+    sys.exit(code)
+
+
+def _exit_code(interrupts: list[int]) -> int:
     try:
-        cli(prog_name="privcube")
+        code = cli(prog_name="privcube", standalone_mode=False)
+    except click.ClickException as problem:
+        problem.show()
+        return problem.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _say_interrupted()
     except PrivcubeError as problem:
+        if interrupts:  # while a library was at work, which took it for an error of its own
+            return _say_interrupted()
         say(f"privcube: {problem}", to_stderr=True)
-        sys.exit(2)
+        return 2
+    except OSError as problem:
+        where = "" if problem.filename is None else f"file {problem.filename!r}: "
+        say(f"privcube: {where}expected to read and write, given {problem.strerror!r}", to_stderr=True)
+        return 2
+    except Exception as problem:
+        _say_where(problem)
+        return 70
+    return code if isinstance(code, int) else 0
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Collect interrupts, each of which still stops what is being done."""
+    seen: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:  # as for a job in the background
+        yield seen
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _say_interrupted() -> int:
+    say("privcube: interrupted; what a release has charged stays spent (see `privcube ledger`)", to_stderr=True)
+    return 130
+
+
+def _say_where(problem: Exception) -> None:
+    """Which error and where in the code; its own words are left out, as they may quote records."""
+    say(f"privcube: internal error {type(problem).__name__}; please report it with these lines", to_stderr=True)
+    for frame in traceback.extract_tb(problem.__traceback__):
+        say(f"  {frame.filename}, line {frame.lineno}, in {frame.name}", to_stderr=True)

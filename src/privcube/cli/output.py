@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+import json
+import math
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
 import click
 
+if TYPE_CHECKING:
+    from fractions import Fraction
 
-def say(text: str, *, to_stderr: bool = False) -> None:
+_LONG_NUMBER: Final = 10**15
+
+
+def say(text: str = "", *, to_stderr: bool = False) -> None:
     """Print one line; line breaks and control characters inside it are written out as escapes."""
     click.echo(visible(text), err=to_stderr)
+
+
+def say_json(document: object) -> None:
+    """Print a document for programs, in ASCII whatever the names in it and the terminal's encoding."""
+    click.echo(json.dumps(document, indent=1))
+
+
+def say_columns(header: Sequence[str], lines: Sequence[Sequence[str]], *, left: int = 1) -> None:
+    """The first columns to the left, numbers to the right; as wide as it needs to be, whatever the terminal."""
+    rows = [[visible(field) for field in line] for line in (header, *lines)]
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        fields = [
+            field + " " * (width - _width(field)) if place < left else " " * (width - _width(field)) + field
+            for place, (field, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        say("  ".join(fields).rstrip())
 
 
 def visible(text: str) -> str:
@@ -19,3 +47,55 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def count_of(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> count_of(1, "table"), count_of(1200, "cell"), count_of(10**20, "cell")
+    ('1 table', '1,200 cells', 'about 10^20 cells')
+    """
+    shown = f"{number:,}" if number < _LONG_NUMBER else f"about 10^{math.log10(number):.0f}"
+    return f"{shown} {noun}{'' if number == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """A share for people, to two digits.
+
+    >>> percent(0.95), percent(0.0123), percent(2.5), percent(0.999)
+    ('95 %', '1.2 %', '250 %', '99.9 %')
+    """
+    hundredth = 100 * share
+    if hundredth >= 99 and not math.isclose(hundredth, round(hundredth)) and hundredth < 100:
+        return f"{hundredth:.10g} %"
+    return f"{hundredth:,.0f} %" if hundredth >= 9.95 else f"{hundredth:.2g} %"
+
+
+def places_for(std_error: float) -> int:
+    """How many decimal places say something about a number that may be off by so much.
+
+    >>> places_for(250.0), places_for(12.0), places_for(0.3)
+    (0, 1, 2)
+    """
+    return 0 if std_error >= 100 else 1 if std_error >= 1 or std_error <= 0 else 2
+
+
+def rounded_down(amount: Fraction) -> str:
+    """An amount that is left, for people: exact where short, else rounded down, never more than there is.
+
+    >>> from fractions import Fraction
+    >>> rounded_down(Fraction(2, 3)), rounded_down(Fraction(1, 2)), rounded_down(Fraction(0))
+    ('0.666666', '0.5', '0')
+    """
+    from privcube.model.amounts import shown
+
+    return shown(-amount).removeprefix("-")  # below zero, up is towards zero
+
+
+def _width(text: str) -> int:
+    """How many places of the terminal a text takes: two for East Asian letters, none for marks on other letters."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )

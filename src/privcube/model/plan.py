@@ -14,12 +14,14 @@ the whole plan costs at most epsilon (or rho) by composition, checked as integer
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +33,8 @@ from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import PlanOptions
 from privcube.model.plan_document import digest_of, plan_document, plan_parts
 from privcube.model.workload import Entry, Table, Workload, canonical, table_cells, table_name
+
+_MOST_SHOWN: Final = 50  # tables, in a notebook
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +163,18 @@ class Plan:
     def from_json(cls, text: str) -> Plan:
         """Read a plan, checked like any other, and refused if its digest does not fit what it says."""
         return cls(**plan_parts(text))
+
+    def _repr_html_(self) -> str:
+        shown = list(zip(self.workload, self._cells, self.table_variances, strict=True))[:_MOST_SHOWN]
+        rows = "".join(
+            f"<tr><td>{html.escape(table_name(table))}</td><td>{cells:,}</td><td>{math.sqrt(variance):,.2f}</td></tr>"
+            for table, cells, variance in shown
+        )
+        return (
+            f"<p><b>privcube plan</b>: {self.options.strategy}, {len(self.groups):,} query groups, "
+            f"{html.escape(str(self.guarantee))}</p><table><thead><tr><th>table</th><th>cells</th>"
+            f"<th>predicted standard error of a cell</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
 
 
 def bundle_factor(frame: Frame, groups: Sequence[Group], bundle: Sequence[int], group: int) -> Fraction:

@@ -7,14 +7,19 @@ a person has said that what they declare is public knowledge.
 
 from __future__ import annotations
 
+import html
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import Final
 
 from privcube.errors import DraftError, SchemaError
 from privcube.model.attribute import Attribute, attribute_sizes
+
+_MOST_SHOWN: Final = 50  # attributes, in a notebook
+_FEW: Final = 6  # labels of each
 
 
 @dataclass(frozen=True, init=False)
@@ -135,6 +140,17 @@ class Schema:
                 "schema.confirmed(), once its values are known to be public)",
                 given="drafts of " + ", ".join(self.drafts),
             )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(own.name)}</td><td>{own.cells:,}</td>"
+            f"<td>{html.escape(', '.join(map(str, own.labels[:_FEW])))}{', ...' * (own.cells > _FEW)}</td></tr>"
+            for own in self.attributes[:_MOST_SHOWN]
+        )
+        return (
+            f"<p><b>privcube schema</b>: {len(self):,} attributes</p><table><thead><tr><th>attribute</th><th>cells</th>"
+            f"<th>labels</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:

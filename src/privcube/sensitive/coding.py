@@ -1,11 +1,11 @@
 """From what a column says to the cell it is counted in: one rule, written once as SQL. Zone: SENSITIVE.
 
 Every engine codes by the expressions of this module, run by DuckDB (also inside Spark's workers) or by the database
-that holds the data; the two dialects differ in a few functions. `tests/every_engine` has a twin in plain Python. The rule:
+that holds the data; the two dialects differ in a few functions. `tests/every_engine` has a plain twin. The rule:
 - A missing value is a null, a NaN, or text of nothing but blanks, unless that very text was declared.
 - Declared `values` match the text of the column, letter by letter. Integers are written plainly, booleans as true and
-  false (text may also say True, TRUE, False, FALSE for declared booleans); a float or decimal without a fraction, below
-  2^53, is written as the integer it is.
+  false (text may also say True, TRUE, False, FALSE for declared booleans), dates as 2024-01-31; a float or decimal
+  without a fraction, below 2^53, is written as the integer it is, and any other is no declared value.
 - A `size` matches plainly written integers from 0 to size - 1.
 - `bins` take numbers as 64-bit floats, edges as the nearest float: text such as -1.5e3, of at most 30 digits before and
   after the point and three in the exponent, inf or Infinity; the text NaN or nan is missing. Infinities lie outside all
@@ -15,6 +15,7 @@ that holds the data; the two dialects differ in a few functions. `tests/every_en
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -27,21 +28,11 @@ ColumnKind = Literal["text", "integer", "float", "decimal", "boolean"]
 BLANK: Final = r"[ \t\n\r\f\v]*"
 BLANK_OR_NAN: Final = r"[ \t\n\r\f\v]*|NaN|nan"
 WHOLE: Final = r"0|[1-9][0-9]{0,8}"
-NUMBER: Final = r"[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})?"
+NUMBER: Final = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
+TOO_MANY_DIGITS: Final = r".*[0-9]{31}.*"  # apart, and only looked for in long text, as PostgreSQL is slow at it
 INFINITE: Final = r"[+-]?(inf|Infinity)"
 _NOT_A_NUMBER: Final = "CAST('NaN' AS FLOAT8)"
 _EXACT_BELOW: Final = 2**53
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """What databases write in different ways; FLOAT8, INT8 and TEXT mean the same in all of them."""
-
-    matches: Callable[[str, str], str]  # whether a text as a whole has the form of a pattern
-    position: Callable[[str, Sequence[str]], str]  # where a text stands in a list, from 0; NULL if it does not
-    parsed: Callable[[str], str]  # text that is a number as a 64-bit float, infinite or zero if it is out of range
-    decimal: Callable[[str], str]  # a column of decimal numbers as 64-bit floats, rounded to the nearest
-    digest: Callable[[str], str]  # SHA-256 of a text, to order by
 
 
 def quoted_name(name: str) -> str:
@@ -66,9 +57,23 @@ def quoted_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _cases(text: str, texts: Sequence[str]) -> str:
-    whens = " ".join(f"WHEN {quoted_text(declared)} THEN {at}" for at, declared in enumerate(texts))
-    return f'CASE {text} COLLATE "C" {whens} END'
+@dataclass(frozen=True)
+class Dialect:
+    """What databases write in different ways; FLOAT8, INT8 and TEXT mean the same in all of them."""
+
+    matches: Callable[[str, str], str]  # whether a text as a whole has the form of a pattern
+    position: Callable[[str, Sequence[str]], str]  # where a text stands in a list, from 0; NULL if it does not
+    parsed: Callable[[str, str], str]  # text as a float, infinite or zero if it is out of range; if it is a number
+    interval: Callable[[str, Sequence[str], Sequence[str]], str]  # of a float between edges: one result more than edges
+    decimal: Callable[[str], str]  # a column of decimal numbers as 64-bit floats, rounded to the nearest
+    digest: Callable[[str], str]  # SHA-256 of a text, to order by
+    column: Callable[[str], str] = quoted_name  # what the source calls a column
+
+
+def _keys(text: str, texts: Sequence[str]) -> str:
+    """PostgreSQL finds a key of a JSON object by bisection, among the branches of CASE one by one."""
+    places = json.dumps({declared: at for at, declared in enumerate(texts)}, ensure_ascii=False)
+    return f"CAST(CAST({quoted_text(places)} AS JSONB) ->> {text} AS INT8)"
 
 
 def _members(text: str, texts: Sequence[str]) -> str:
@@ -76,12 +81,28 @@ def _members(text: str, texts: Sequence[str]) -> str:
 
 
 def _within_range(column: str) -> str:
-    """PostgreSQL stops at a number that no float holds; one that is too large or too small is cut instead."""
+    """PostgreSQL stops at a number that no float holds; one that is too large is infinite instead, too small zero."""
     size = f"abs({column})"
     return (
-        f"CAST(CASE WHEN {size} > 1e300 THEN sign({column}) * 1e300 WHEN {size} < 1e-300 THEN 0 ELSE {column} END "
-        "AS FLOAT8)"
+        f"CASE WHEN {size} > 1.7976931348623158e308 THEN CAST(sign({column}) AS FLOAT8) * CAST('Infinity' AS FLOAT8) "
+        f"WHEN {size} < 2.4703282292062328e-324 THEN 0 ELSE CAST({column} AS FLOAT8) END"
     )
+
+
+def _parsed(text: str, is_number: str) -> str:
+    """PostgreSQL stops at text out of range; without an exponent, text of so few digits is within it."""
+    large = _within_range(f"CAST({text} AS NUMERIC)")
+    return f"CASE WHEN NOT {is_number} THEN NULL WHEN {text} ~ '[eE]' THEN {large} ELSE CAST({text} AS FLOAT8) END"
+
+
+def _first_below(value: str, edges: Sequence[str], results: Sequence[str]) -> str:
+    whens = " ".join(f"WHEN {value} < {edge} THEN {result}" for edge, result in zip(edges, results, strict=False))
+    return f"CASE {whens} ELSE {results[-1]} END"
+
+
+def _bucket(value: str, edges: Sequence[str], results: Sequence[str]) -> str:
+    """PostgreSQL works out an expression again wherever it is used: here once, and edges are bisected."""
+    return f"(ARRAY[{', '.join(results)}])[width_bucket({value}, ARRAY[{', '.join(edges)}]) + 1]"
 
 
 def _float(column: str, kind: ColumnKind, dialect: Dialect) -> str:
@@ -91,14 +112,16 @@ def _float(column: str, kind: ColumnKind, dialect: Dialect) -> str:
 DUCKDB: Final = Dialect(
     matches=lambda text, pattern: f"regexp_full_match({text}, {quoted_text(pattern)})",
     position=_members,
-    parsed=lambda text: f"CAST({text} AS FLOAT8)",
+    parsed=lambda text, is_number: f"CAST(CASE WHEN {is_number} THEN {text} END AS FLOAT8)",
+    interval=_first_below,
     decimal=lambda column: f"CAST(CAST({column} AS TEXT) AS FLOAT8)",
     digest=lambda text: f"sha256({text})",
 )
 POSTGRESQL: Final = Dialect(
     matches=lambda text, pattern: f"({text} ~ {quoted_text(f'^({pattern})$')})",
-    position=_cases,
-    parsed=lambda text: _within_range(f"CAST({text} AS NUMERIC)"),
+    position=_keys,
+    parsed=_parsed,
+    interval=_bucket,
     decimal=_within_range,
     digest=lambda text: f"sha256(convert_to({text}, 'UTF8'))",
 )
@@ -121,7 +144,7 @@ def ranked_records(
     key: bytes,
 ) -> str:
     """The same with the person, whether none is named (`nobody`), and the keyed hash of the codes (`place`)."""
-    who = f"CAST({quoted_name(person)} AS TEXT)"
+    who = _text(dialect.column(person))
     nobody = f"({who} IS NULL OR {dialect.matches(who, BLANK)})"
     said = " || ',' || ".join(f"CAST(c{number} AS TEXT)" for number in range(len(attributes)))
     order = dialect.digest(f"{quoted_text(key.hex() + ':')} || {said}")
@@ -172,19 +195,21 @@ def _coded(
 
 def _expressions(attribute: Attribute, kind: ColumnKind, number: int, dialect: Dialect) -> tuple[str, str, str]:
     """What is taken from the column as v, whether it is missing as m (empty: not needed), and the code made of them."""
-    column = quoted_name(attribute.name)
+    column = dialect.column(attribute.name)
     other = str(attribute.ordered_cells) if attribute.other == "category" else "NULL"
     missing = str(attribute.cells - 1) if attribute.missing == "category" else "NULL"
     v = f"v{number}"
     if attribute.bins is not None:
         value, absent = _as_float(column, kind, dialect)
-        code = f"CASE WHEN m{number} THEN {missing} WHEN {v} IS NULL THEN {other}{_bins(attribute, v)} END"
+        code = (
+            f"CASE WHEN m{number} THEN {missing} WHEN {v} IS NULL THEN {other} ELSE {_bins(attribute, v, dialect)} END"
+        )
         return value, absent, code
     run = _run_of_integers(attribute)
     if kind == "integer" and run is not None:
         first, last = run
         return column, "", (
-            f"CASE WHEN {v} BETWEEN {first} AND {last} THEN {v} - ({first}) "
+            f"CASE WHEN {v} BETWEEN {first} AND {last} THEN CAST({v} AS INT8) - ({first}) "
             f"WHEN {v} IS NULL THEN {missing} ELSE {other} END"
         )  # fmt: skip
     text = _as_text(attribute, column, kind, dialect)
@@ -194,7 +219,7 @@ def _expressions(attribute: Attribute, kind: ColumnKind, number: int, dialect: D
     else:
         found = dialect.position(v, declared_texts(attribute))
     absent = f"{v} IS NULL OR {dialect.matches(v, BLANK)}"
-    return text, "", f"COALESCE({found}, CASE WHEN {absent} THEN {missing} ELSE {other} END)"
+    return text, "", f"COALESCE({found}, CASE WHEN {absent} THEN CAST({missing} AS INT8) ELSE {other} END)"
 
 
 def declared_texts(attribute: Attribute) -> list[str]:
@@ -217,11 +242,16 @@ def _run_of_integers(attribute: Attribute) -> tuple[int, int] | None:
     return None
 
 
+def _text(column: str) -> str:
+    """A column as text that is compared letter by letter, whatever collation the column has."""
+    return f'CAST({column} AS TEXT) COLLATE "C"'
+
+
 def _as_text(attribute: Attribute, column: str, kind: ColumnKind, dialect: Dialect) -> str:
-    text = f"CAST({column} AS TEXT)"
+    text = _text(column)
     if kind in ("float", "decimal"):
         number = _float(column, kind, dialect)
-        whole = f"{number} = trunc({number}) AND abs({number}) < {_EXACT_BELOW}"
+        whole = f"{column} = trunc({column}) AND abs({number}) < {_EXACT_BELOW}"
         plain = f"CAST(CAST(CASE WHEN {whole} THEN {number} END AS INT8) AS TEXT)"
         absent = f"{column} IS NULL OR {number} = {_NOT_A_NUMBER}"
         # chr(1) is no declared value: those have no control characters
@@ -236,21 +266,21 @@ def _as_float(column: str, kind: ColumnKind, dialect: Dialect) -> tuple[str, str
     if kind == "boolean":
         return "CAST(NULL AS FLOAT8)", f"({column} IS NULL)"
     if kind == "text":
-        text = f"CAST({column} AS TEXT)"
-        finite = dialect.parsed(f"CASE WHEN {dialect.matches(text, NUMBER)} THEN {text} END")
+        text = _text(column)
+        short = f"(length({text}) <= 30 OR NOT {dialect.matches(text, TOO_MANY_DIGITS)})"
+        finite = dialect.parsed(text, f"({dialect.matches(text, NUMBER)} AND {short})")
         infinite = f"CAST(CASE WHEN {dialect.matches(text, INFINITE)} THEN {text} END AS FLOAT8)"
         return f"COALESCE({finite}, {infinite})", f"({text} IS NULL OR {dialect.matches(text, BLANK_OR_NAN)})"
     number = _float(column, kind, dialect)
     return number, f"({column} IS NULL OR {number} = {_NOT_A_NUMBER})"
 
 
-def _bins(attribute: Attribute, value: str) -> str:
-    """The branches of CASE that find the bin."""
+def _bins(attribute: Attribute, value: str, dialect: Dialect) -> str:
+    """The code of the bin that a number lies in, or what the policies for numbers outside say."""
     assert attribute.bins is not None
     edges = [f"CAST('{float(edge)!r}' AS FLOAT8)" for edge in attribute.bins]
     first = int(attribute.underflow == "category")
     last = first + len(edges) - 2
     below = {"refuse": "NULL", "category": "0", "clamp": str(first)}[attribute.underflow]
     above = {"refuse": "NULL", "category": str(last + 1), "clamp": str(last)}[attribute.overflow]
-    inside = [f" WHEN {value} < {edge} THEN {first + at}" for at, edge in enumerate(edges[1:])]
-    return f" WHEN {value} < {edges[0]} THEN {below}{''.join(inside)} ELSE {above}"
+    return dialect.interval(value, edges, [below, *map(str, range(first, last + 1)), above])

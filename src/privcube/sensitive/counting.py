@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -47,17 +48,16 @@ class TableCounter:
         tables: Sequence[Positions],
         progress: Progress = silent,
         codes_in_memory: int = CODES_IN_MEMORY,
+        workers: int | None = None,
+        blocks: Sequence[Block] | None = None,
     ) -> None:
         self._sizes = tuple(sizes)
-        cells = sum(self._cells(table) for table in tables)
-        if cells > MOST_CELLS:
-            raise PlanError(
-                "tables to count", expected=f"at most {MOST_CELLS:,} cells in all", given=f"{counted(cells)} cells"
-            )
-        self._blocks = cover(self._sizes, tables)
+        self.cells = np.zeros(checked_cells(sizes, tables), dtype=np.int64)  # of all tables, one after another
+        self._blocks = cover(self._sizes, tables) if blocks is None else blocks
         self._base = self._base_if_cheaper()
-        self._tables = {table: np.zeros(self._shape(table), dtype=np.int64) for table in tables}
+        self._tables = tables_within(self.cells, sizes, tables)
         self._progress = progress
+        self._workers = workers or os.cpu_count() or 1
         self._gathered: list[Sequence[Codes]] = []  # chunks
         self._rows = 0
         self._most_rows = max(codes_in_memory // max(sum(map(code_bytes, sizes)), 1), _CHUNK)
@@ -74,6 +74,7 @@ class TableCounter:
     def finish(self) -> dict[Positions, Counts]:
         """Count what is left; the counts of all tables."""
         self._count_gathered()
+        self._progress(COUNTING, len(self._tables), len(self._tables))
         return self._tables
 
     def _cells(self, attributes: Positions) -> int:
@@ -92,7 +93,7 @@ class TableCounter:
         if self._rows == 0:
             return
         chunks, self._gathered, self._rows = self._gathered, [], 0
-        workers = os.cpu_count() or 1
+        workers = self._workers
         with ThreadPoolExecutor(workers) as pool:
 
             def together(attributes: Positions) -> Counts:
@@ -104,7 +105,7 @@ class TableCounter:
             if self._base is not None:
                 everything = self._base
                 base = together(everything)
-                self._sum_all(pool.map, lambda block: _summed(base, everything, block.attributes))
+                self._sum_all(pool.map, lambda block: summed(base, everything, block.attributes))
             elif len(self._blocks) < 2 * workers:
                 self._sum_all(map, lambda block: together(block.attributes))
             else:
@@ -116,7 +117,7 @@ class TableCounter:
         def add_tables(block: Block) -> int:
             whole = count(block)
             for table in block.tables:
-                self._tables[table] += _summed(whole, block.attributes, table)
+                self._tables[table] += summed(whole, block.attributes, table)
             return len(block.tables)
 
         done = 0
@@ -126,9 +127,10 @@ class TableCounter:
 
     def _counts(self, chunks: Sequence[Sequence[Codes]], attributes: Positions) -> Counts:
         """The counts of a block: mixed-radix keys, counted chunk by chunk."""
-        cells = self._cells(attributes)
+        shape, cells = self._shape(attributes), self._cells(attributes)
         counts = np.zeros(cells, dtype=np.int64)
-        narrow = np.empty(_CHUNK, dtype=np.uint16 if cells <= 1 << 16 else np.uint32)
+        short = cells <= 1 << 16 and max(shape, default=1) < 1 << 16  # sizes must fit into the type of keys, too
+        narrow = np.empty(_CHUNK, dtype=np.uint16 if short else np.uint32)
         wide = np.empty(_CHUNK, dtype=np.int64)  # what numpy counts; made once, as fresh memory is slow
         for chunk in chunks:
             rows = len(chunk[0])
@@ -142,13 +144,45 @@ class TableCounter:
                 counts += np.bincount(wide[:rows], minlength=cells)
             else:
                 np.add.at(counts, wide[:rows], 1)
-        return counts.reshape(self._shape(attributes))
+        return counts.reshape(shape)
 
 
-def _summed(counts: Counts, attributes: Positions, kept: Positions) -> Counts:
+def summed(counts: Counts, attributes: Positions, kept: Positions) -> Counts:
     """Counts of fewer of the attributes, kept in order."""
     gone = tuple(at for at, place in enumerate(attributes) if place not in kept)
     return np.asarray(counts.sum(axis=gone)) if gone else counts
+
+
+def checked_cells(sizes: Sequence[int], tables: Sequence[Positions]) -> int:
+    """How many cells the tables have together; refused if they would not fit into memory, or are not in order.
+
+    >>> checked_cells([2, 3], [(0,), (0, 1)])
+    8
+    """
+    if any(low >= high for table in tables for low, high in pairwise(table)):
+        raise PlanError("tables to count", expected="attributes in the order of the schema, each once")
+    cells = sum(math.prod([sizes[place] for place in table]) for table in tables)
+    if cells > MOST_CELLS:
+        raise PlanError(
+            "tables to count", expected=f"at most {MOST_CELLS:,} cells in all", given=f"{counted(cells)} cells"
+        )
+    return cells
+
+
+def tables_within(cells: Counts, sizes: Sequence[int], tables: Sequence[Positions]) -> dict[Positions, Counts]:
+    """The tables of one long vector of cells, as views of it.
+
+    >>> tables_within(np.arange(8), [2, 3], [(0,), (0, 1)])[(0, 1)]
+    array([[2, 3, 4],
+           [5, 6, 7]])
+    """
+    views, start = {}, 0
+    for table in tables:
+        shape = [sizes[place] for place in table]
+        end = start + math.prod(shape)
+        views[table] = cells[start:end].reshape(shape)
+        start = end
+    return views
 
 
 def code_bytes(cells: int) -> int:

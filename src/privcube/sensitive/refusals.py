@@ -20,7 +20,11 @@ def without_quotes(subject: str, expected: str) -> Iterator[None]:
     except PrivcubeError:
         raise
     except Exception:
-        raise DataError(subject, expected=expected) from None
+        plain = DataError(subject, expected=expected)
+        try:
+            raise plain from None
+        finally:
+            plain.__context__ = None  # Python keeps the library's exception there, for debuggers to show
 
 
 def refuse_values(attribute: Attribute) -> DataError:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import csv
 import glob
 import io
+import re
 from collections import defaultdict
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from privcube.errors import DataError
 from privcube.sensitive.coding import ColumnKind, quoted_name, quoted_text
@@ -21,6 +25,7 @@ Columns = list[tuple[str, ColumnKind | None]]
 
 _SEPARATORS: Final = ",;\t|"
 _LONGEST_HEADER: Final = 1 << 20
+_WITH_FRACTIONS: Final[tuple[Any, ...]] = (float, np.floating, Decimal)
 
 
 def column_kind(kind: str) -> ColumnKind | None:
@@ -32,7 +37,7 @@ def column_kind(kind: str) -> ColumnKind | None:
     if kind.endswith("]"):
         return None
     plain = kind.partition("(")[0]
-    if plain in ("VARCHAR", "ENUM", "UUID", "DATE"):
+    if plain in ("VARCHAR", "ENUM", "UUID", "DATE", '"NULL"'):  # the last: a column of nothing but nulls
         return "text"
     if plain.endswith(("INT", "INTEGER")):
         return "integer"
@@ -51,12 +56,30 @@ def found_files(pattern: str) -> list[str]:
     """The files of a path, a folder or a pattern with * and ?, in order."""
     path = Path(pattern)
     if path.is_dir():
-        found = sorted(str(file) for file in path.rglob("*") if file.is_file() and not file.name.startswith(("_", ".")))
+        inside = {file: file.relative_to(path).parts for file in path.rglob("*") if file.is_file()}
+        found = sorted(
+            str(file) for file, parts in inside.items() if not any(part.startswith(("_", ".")) for part in parts)
+        )
     else:
         found = [pattern] if path.is_file() else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
     if not found:
         raise DataError(f"data {pattern!r}", expected="a file, or a pattern that fits files", given="none there")
     return found
+
+
+def _listed(files: Sequence[str]) -> str:
+    """Files for DuckDB, which would take * and ? and [ for a pattern, and ~ for the home folder."""
+    return f"[{', '.join(quoted_text(glob.escape(str(Path(file).absolute()))) for file in files)}]"
+
+
+def _numbered(source: str, columns: Sequence[str]) -> str:
+    """Some columns of a source as x0, x1, ..."""
+    return f"(SELECT {', '.join(f'{column} AS x{number}' for number, column in enumerate(columns))} FROM {source})"
+
+
+def _refuse_twins(subject: str, names: Sequence[str]) -> None:
+    if len({name.casefold() for name in names}) < len(names):
+        raise DataError(subject, expected="names of columns that differ, and not only in upper and lower case")
 
 
 class CsvFiles:
@@ -76,55 +99,72 @@ class CsvFiles:
         return [(name, "text") for name in first[0]]
 
     def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
-        """One reading per order of columns; columns go by number, as DuckDB does not tell A from a in names."""
+        """One reading per order of columns."""
         alike: defaultdict[tuple[tuple[str, ...], str], list[str]] = defaultdict(list)
         for file in self._files:
+            if file.lower().endswith(".zst"):
+                _read_to_the_end(file)
             alike[_header(file)].append(file)
         readings = []
         for (names, separator), files in alike.items():
-            wanted = ", ".join(f"x{names.index(name)} AS {quoted_name(name)}" for name in used)
-            types = ", ".join(f"'x{number}': 'VARCHAR'" for number in range(len(names)))
-            readings.append(
-                f"SELECT {wanted} FROM read_csv([{', '.join(map(quoted_text, files))}], auto_detect = false, "
-                f"header = true, delim = {quoted_text(separator)}, quote = '\"', escape = '\"', "
-                f"columns = {{{types}}}, strict_mode = true, null_padding = false)"
+            types = ", ".join(f"'f{number}': 'VARCHAR'" for number in range(len(names)))
+            reading = (
+                f"read_csv({_listed(files)}, auto_detect = false, header = true, delim = {quoted_text(separator)}, "
+                f"quote = '\"', escape = '\"', columns = {{{types}}}, strict_mode = true, null_padding = false, "
+                "hive_partitioning = false)"
             )
+            readings.append(_numbered(reading, [f"f{names.index(name)}" for name in used]))
         return f"({' UNION ALL '.join(readings)}) AS records"
 
 
 def _header(file: str) -> tuple[tuple[str, ...], str]:
-    """The names in the first line, and the separator that gives most of them."""
+    """The names in the first line, and the separator: the one there most often, not counting quoted names."""
+    with _stream(file) as stream:
+        text = stream.read(_LONGEST_HEADER).decode("utf-8-sig", errors="ignore")
+    unquoted = re.split("[\r\n]", re.sub('"[^"]*"', "", text), maxsplit=1)[0]
+    separator = "\t" if ".tsv" in Path(file).name.lower() else max(_SEPARATORS, key=unquoted.count)
+    return tuple(next(csv.reader(io.StringIO(text, newline=""), delimiter=separator), [])), separator
+
+
+def _stream(file: str) -> Any:
     import pyarrow as pa
 
-    with pa.input_stream(file, compression="detect") as stream:
-        lines = io.StringIO(stream.read(_LONGEST_HEADER).decode("utf-8-sig", errors="ignore"), newline="")
-    separator = max(_SEPARATORS, key=lambda mark: _fields(lines, mark).__len__())
-    names = _fields(lines, separator)
-    return tuple(names), separator
+    return pa.input_stream(file, compression={".gz": "gzip", ".zst": "zstd"}.get(Path(file).suffix.lower()))
 
 
-def _fields(lines: io.StringIO, separator: str) -> list[str]:
-    lines.seek(0)
-    return next(csv.reader(lines, delimiter=separator), [])
+def _read_to_the_end(file: str) -> None:
+    """Stop at a file that was cut off; DuckDB takes what is there of a zstd file for all of it."""
+    with _stream(file) as stream:
+        while stream.read(1 << 24):
+            pass
 
 
 class ParquetFiles:
     """Parquet files with the same columns; those in the names of folders (year=2024) count as text."""
 
     def __init__(self, files: Sequence[str]) -> None:
-        self._source = f"read_parquet([{', '.join(map(quoted_text, files))}], hive_types_autocast = false)"
+        self._files = files
         self.name = f"file {Path(files[0]).name!r}" + (f" and {len(files) - 1:,} more" if len(files) > 1 else "")
 
     def columns(self, connection: duckdb.DuckDBPyConnection) -> Columns:
-        """From the first file's footer."""
-        found = described(connection, self._source)
-        if len({name.casefold() for name, _ in found}) < len(found):
-            raise DataError(self.name, expected="names of columns that differ not only in upper and lower case")
-        return found
+        """From the footers of all files, as DuckDB would turn each column into the first file's type."""
+        import pyarrow.parquet as pq
+
+        found = [described(connection, _parquet([file])) for file in self._files]
+        for file, columns in zip(self._files, found, strict=True):
+            folders = [part.partition("=")[0] for part in Path(file).absolute().parts[:-1] if "=" in part]
+            _refuse_twins(self.name, [*pq.read_schema(file).names, *dict.fromkeys(folders)])
+            if dict(columns) != dict(found[0]):
+                raise DataError(self.name, expected="the same columns, of the same kinds, in all files")
+        return found[0]
 
     def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
         """All files at once."""
-        return self._source
+        return f"{_numbered(_parquet(self._files), list(map(quoted_name, used)))} AS records"
+
+
+def _parquet(files: Sequence[str]) -> str:
+    return f"read_parquet({_listed(files)}, hive_types_autocast = false, union_by_name = true)"
 
 
 class DuckDBFile:
@@ -135,23 +175,27 @@ class DuckDBFile:
         if (table is None) == (query is None):
             raise DataError(self.name, expected="a table or a query to read from it")
         self._file = file
-        self._what = (
-            f"({query}\n) AS asked" if query is not None else ".".join(map(quoted_name, (table or "").split(".")))
-        )
+        named = ".".join(map(quoted_name, (table or "").split(".")))
+        self._what = f"FROM {named}" if query is None else f"({query}\n)"
 
     def columns(self, connection: duckdb.DuckDBPyConnection) -> Columns:
         """Of the table or query."""
-        return described(connection, self.open(connection, ()))
+        self._attach(connection)
+        _refuse_twins(self.name, connection.sql(self._what).columns)
+        return described(connection, f"({self._what}) AS asked")
 
     def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
-        """Attach the file."""
+        """The used columns of the table or query."""
+        self._attach(connection)
+        return f"{_numbered(f'({self._what}) AS asked', list(map(quoted_name, used)))} AS records"
+
+    def _attach(self, connection: duckdb.DuckDBPyConnection) -> None:
         if not Path(self._file).is_file():
             raise DataError(self.name, expected="a file that is there")
         attached = connection.sql("SELECT database_name FROM duckdb_databases() WHERE database_name = 'records'")
         if not attached.fetchall():
             connection.execute(f"ATTACH {quoted_text(self._file)} AS records (READ_ONLY)")
             connection.execute("USE records")
-        return self._what
 
 
 class TableInMemory:
@@ -160,12 +204,17 @@ class TableInMemory:
     def __init__(self, source: Any) -> None:
         self._library = type(source).__module__.partition(".")[0].lstrip("_")
         self._source = source
+        self._spent = False  # a reader gives its records once
         self.name = f"{self._library} {type(source).__name__}"
 
     def columns(self, connection: duckdb.DuckDBPyConnection) -> Columns:
         """From the types of the table; DuckDB looks at each by itself, as it does not tell A from a in names."""
+        if self._spent:
+            raise DataError(self.name, expected="a reader that was not read before")
         with without_quotes(self.name, expected="columns of one type each"):
             empty = self._empty()
+        if self._library == "duckdb":
+            _refuse_twins(self.name, self._source.columns)
         found: Columns = []
         for number, name in enumerate(empty.schema.names):
             connection.register("described", empty.select([number]).rename_columns(["x"]))
@@ -176,8 +225,7 @@ class TableInMemory:
         """The used columns, by number."""
         with without_quotes(self.name, expected="columns of one type each"):
             connection.register("numbered", self._numbered(used))
-        wanted = ", ".join(f"x{number} AS {quoted_name(name)}" for number, name in enumerate(used))
-        return f"(SELECT {wanted} FROM numbered) AS records"
+        return "numbered"
 
     def _empty(self) -> Any:
         """An Arrow table with all columns and no record."""
@@ -196,15 +244,36 @@ class TableInMemory:
             pairs = [f"{quoted_name(old)} AS {new}" for old, new in zip(used, names, strict=True)]
             return self._source.select(", ".join(pairs)).to_arrow_reader(1 << 18)
         if self._library == "pandas":
-            table = _from_pandas(self._source[list(used)])
+            present = list(map(str, self._source.columns))
+            table = _from_pandas(self._source.iloc[:, [present.index(name) for name in used]])
         elif self._library == "polars":
-            table = self._source.lazy().select(list(used)).collect().to_arrow()
-        elif hasattr(self._source, "to_table"):
-            table = self._source.to_table(columns=list(used))
+            from polars.selectors import by_name  # a plain name may be taken for a pattern
+
+            table = self._source.lazy().select(by_name(name) for name in used).collect().to_arrow()
+        elif hasattr(self._source, "scanner"):
+            return _scanned(self._source, used)
+        elif hasattr(self._source, "read_next_batch"):
+            self._spent = True
+            return _renamed(self._source, used)
         else:
-            whole = self._source.read_all() if hasattr(self._source, "read_all") else self._source
-            table = whole.select(list(used))
+            table = self._source.select(list(used))
         return table.rename_columns(names)
+
+
+def _scanned(dataset: Any, used: Sequence[str]) -> Any:
+    from pyarrow.compute import field
+
+    return dataset.scanner(columns={f"x{number}": field(name) for number, name in enumerate(used)}).to_reader()
+
+
+def _renamed(reader: Any, used: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    fields = [reader.schema.field(name).with_name(f"x{number}") for number, name in enumerate(used)]
+    batches = (
+        pa.RecordBatch.from_arrays(batch.select(list(used)).columns, schema=pa.schema(fields)) for batch in reader
+    )
+    return pa.RecordBatchReader.from_batches(pa.schema(fields), batches)
 
 
 def _from_pandas(frame: Any) -> Any:
@@ -230,6 +299,6 @@ def _plain_text(value: Any) -> str | None:
         return None
     if type(value).__name__ in ("bool", "bool_"):
         return str(value).lower()
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+    if isinstance(value, _WITH_FRACTIONS) and abs(value) < 2**53 and value == int(value):
         return str(int(value))
     return str(value)

@@ -24,6 +24,10 @@ def engine_for(source: Any, table: str | None = None, query: str | None = None) 
         if "://" in text or text.startswith("spark:"):
             return _engine_for_url(text, table, query)
         return LocalEngine(_files(text, table, query))
+    if table is not None or query is not None:
+        raise DataError(
+            "source", expected="a database, as a table or a query of it is given", given=type(source).__name__
+        )
     if callable(getattr(source, "prepare", None)) and callable(getattr(source, "count", None)):
         return source  # type: ignore[no-any-return]
     library = type(source).__module__.partition(".")[0]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from privcube.model.attribute import Attribute
-from privcube.sensitive.coding import DUCKDB, ColumnKind, coded_records, kept_records
-from privcube.sensitive.counting import Codes, TableCounter, code_bytes
+from privcube.sensitive.coding import DUCKDB, ColumnKind, Dialect, coded_records, kept_records
+from privcube.sensitive.counting import CODES_IN_MEMORY, Codes, TableCounter, checked_cells, code_bytes
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.engine import CountRequest
 from privcube.sensitive.progress import READING, Progress, silent
@@ -41,31 +42,34 @@ class Scan(Protocol):
         """The names of the columns and what kind each is, None if it cannot be coded; no record is read."""
 
     def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
-        """What to select these columns FROM."""
+        """What to select these columns FROM, under the names x0, x1, ..."""
 
 
 class LocalEngine:
     """Counts the records of one scan."""
 
-    def __init__(self, scan: Scan, codes_in_memory: int | None = None) -> None:
+    def __init__(self, scan: Scan, codes_in_memory: int = CODES_IN_MEMORY) -> None:
         self._scan = scan
-        self._limits = {} if codes_in_memory is None else {"codes_in_memory": codes_in_memory}
+        self._codes_in_memory = codes_in_memory
 
     def prepare(self, request: CountRequest) -> None:
-        """Check that the source can be opened and has the columns."""
+        """Check that the source can be opened and has the columns, and that the tables are not too large."""
+        checked_cells([attribute.cells for attribute in request.attributes], request.positions)
         with connected() as connection:
             self._columns(connection, request)
 
     def count(self, request: CountRequest, progress: Progress = silent) -> ExactCounts:
         """Read, code and count, batch by batch."""
         sizes = [attribute.cells for attribute in request.attributes]
-        counter = TableCounter(sizes, request.positions, progress, **self._limits)
+        counter = TableCounter(sizes, request.positions, progress, self._codes_in_memory)
         with connected() as connection:
             kinds = self._columns(connection, request)
             with without_quotes(self._scan.name, expected="a source that can be read"):
                 source = self._scan.open(connection, request.columns)
+            numbers = {name: f"x{number}" for number, name in enumerate(request.columns)}
+            numbered = replace(DUCKDB, column=numbers.__getitem__)  # by name, DuckDB does not tell A from a
             done = 0
-            for batch in coded_batches(connection, source, kinds, request, self._scan.name):
+            for batch in coded_batches(connection, source, kinds, request, self._scan.name, numbered):
                 counter.add(batch)
                 done += len(batch[0])
                 progress(READING, done, None)
@@ -83,26 +87,32 @@ def coded_batches(
     kinds: dict[str, ColumnKind],
     request: CountRequest,
     name: str,
+    dialect: Dialect = DUCKDB,
 ) -> Iterator[list[Codes]]:
     """The codes of all records that count, in batches; stops at the first that a policy refuses."""
     attributes = request.attributes
     if request.person is None:
-        records = coded_records(source, attributes, kinds, DUCKDB)
+        records = coded_records(source, attributes, kinds, dialect)
     else:
         records = kept_records(
-            source, attributes, kinds, DUCKDB,
+            source, attributes, kinds, dialect,
             person=request.person, max_rows=request.max_rows_per_person, key=request.key,
         )  # fmt: skip
-    columns = [
-        f"CAST(c{number} AS {_CODE_TYPES[code_bytes(attribute.cells)]}) AS c{number}"
-        for number, attribute in enumerate(attributes)
-    ]
-    query = f"SELECT {', '.join(columns)}{', nobody' if request.person is not None else ''} FROM ({records}) AS counted"
+    nobody = ", nobody" if request.person is not None else ""
+    query = f"SELECT {narrow_codes(attributes)}{nobody} FROM ({records}) AS counted"
     with without_quotes(name, expected="records that can be read to the end"):
         reader = connection.sql(query).to_arrow_reader(_BATCH)
         for batch in reader:
             if batch.num_rows:
                 yield checked_codes(batch, attributes, request.person)
+
+
+def narrow_codes(attributes: Sequence[Attribute]) -> str:
+    """The codes c0, c1, ... as columns of as few bytes as hold them."""
+    return ", ".join(
+        f"CAST(c{number} AS {_CODE_TYPES[code_bytes(attribute.cells)]}) AS c{number}"
+        for number, attribute in enumerate(attributes)
+    )
 
 
 def checked_codes(batch: pa.RecordBatch, attributes: Sequence[Attribute], person: str | None) -> list[Codes]:
@@ -126,10 +136,15 @@ def connected() -> Iterator[duckdb.DuckDBPyConnection]:
             "temp_directory": folder,
             "autoinstall_known_extensions": False,
             "preserve_insertion_order": False,
+            "python_enable_replacements": False,  # a name that is no table must not be looked up among variables
         }
         connection = duckdb.connect(":memory:", config=settings)
         try:
-            connection.execute("SET enable_progress_bar = false")
+            # In notebooks without ipywidgets it is off, and cannot be set.
+            if connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (True,):
+                connection.execute("SET enable_progress_bar = false")
+            # Ranges in Parquet files leave NaN out, and DuckDB believes that there is none (duckdb issue 25521).
+            connection.execute("SET disabled_optimizers = 'statistics_propagation'")
             yield connection
         finally:
             connection.close()

@@ -1,10 +1,369 @@
-"""The engine that pushes counting down into a database. Zone: SENSITIVE."""
+"""The engine that has a database count its own table, view or query, through its usual driver. Zone: SENSITIVE.
+
+The database codes the records (`privcube.sensitive.coding`) and counts each block of the cover by one plain GROUP BY on
+whole numbers made of the codes; the tables are summed from the blocks here. With a person column, or if there would be
+many blocks, the database codes the records once, groups them if they can say little, and they are counted here as they
+come. All is read in one read-only snapshot. What a driver says never leaves this module, as it may quote records.
+"""
 
 from __future__ import annotations
 
-from privcube.sensitive.engine import Engine
+import math
+import re
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcube.errors import DataError
+from privcube.extras import load
+from privcube.model.attribute import Attribute
+from privcube.sensitive.coding import (
+    DUCKDB,
+    POSTGRESQL,
+    ColumnKind,
+    Dialect,
+    coded_records,
+    kept_records,
+    quoted_name,
+    quoted_text,
+)
+from privcube.sensitive.counting import Counts, TableCounter, checked_cells, code_bytes, summed
+from privcube.sensitive.counts import ExactCounts
+from privcube.sensitive.cover import Block, Positions, cover
+from privcube.sensitive.engine import CountRequest
+from privcube.sensitive.engines.local import connected
+from privcube.sensitive.progress import COUNTING, READING, Progress, silent
+from privcube.sensitive.refusals import Plain, checked_kinds, refuse_nobody, refuse_values, without_quotes
+from privcube.sensitive.scans import Columns, column_kind
+
+Numbers = NDArray[np.int64]
+
+_BATCH: Final = 1 << 18
+_MANY_TABLES: Final = 2_000  # beyond, the cover takes long to find and has many blocks
+_MOST_SCANS: Final = 4  # blocks that are counted one by one (benchmarks/sql_counting.py)
+_LARGEST_GROUPED: Final = 1 << 20  # combinations of codes; where there are more, few records say the same
+_LARGEST_WORD: Final = 1 << 62
+_END_OF_QUERY: Final = re.compile(r"""(?:;|\s|--[^\n'"$*]*(?=\n|\Z))+\Z""")  # what no quotation or comment can contain
 
 
-def sql_engine(url: str, table: str | None, query: str | None) -> Engine:
-    """The engine for a database."""
-    raise NotImplementedError
+class Adapter(Protocol):
+    """What differs between databases; one more database is one more of these."""
+
+    name: str  # how messages call the database: no password
+    dialect: Dialect
+
+    def snapshot(self) -> AbstractContextManager[Any]:
+        """A connection that sees one state of the data and changes nothing; it is closed at the end."""
+
+    def columns(self, connection: Any, statement: str) -> Columns:
+        """The columns of a SELECT and their kinds, None if one cannot be coded; no record is read."""
+
+    def numbers(self, connection: Any, query: str) -> Generator[Numbers, None, None]:
+        """The rows of a query, in batches; its columns are whole numbers of 64 bits and never null."""
+
+
+def sql_engine(url: str, table: str | None, query: str | None) -> SqlEngine:
+    """The engine for a table, a view or a query of a database."""
+    adapter = DuckDBDatabase(url) if url.lower().startswith("duckdb:") else PostgreSQLDatabase(url)
+    if query is not None and table is None:
+        return SqlEngine(adapter, f"query of {adapter.name}", _END_OF_QUERY.sub("", query))
+    if table is not None and query is None:
+        named = ".".join(map(quoted_name, table.split(".")))
+        return SqlEngine(adapter, f"table {table!r} of {adapter.name}", f"SELECT * FROM {named}")
+    given = Plain("neither" if table is None else "both")
+    raise DataError(adapter.name, expected="a table or a query to read from it", given=given)
+
+
+class SqlEngine:
+    """Counts what one SELECT gives."""
+
+    def __init__(self, adapter: Adapter, name: str, statement: str, most_scans: int = _MOST_SCANS) -> None:
+        self._adapter = adapter
+        self._name = name
+        self._statement = statement
+        self._most_scans = most_scans
+
+    def prepare(self, request: CountRequest) -> None:
+        """Check the login, the columns, the size of the tables, and that the database can code; read no record."""
+        checked_cells(_sizes(request), request.positions)
+        with self._adapter.snapshot() as connection:
+            kinds = self._kinds(connection, request)
+            query, _ = self._grouped(request, kinds, request.attributes)
+            with without_quotes(self._name, expected="a database that can code the declared values and count"):
+                list(self._adapter.numbers(connection, f"{query} LIMIT 0"))
+
+    def count(self, request: CountRequest, progress: Progress = silent) -> ExactCounts:
+        """Count by blocks, or as the records come."""
+        sizes = _sizes(request)
+        checked_cells(sizes, request.positions)
+        by_blocks = request.person is None and len(request.tables) <= _MANY_TABLES
+        blocks = cover(sizes, request.positions) if by_blocks else None
+        with self._adapter.snapshot() as connection:
+            kinds = self._kinds(connection, request)
+            if blocks is not None and len(blocks) <= self._most_scans:
+                counts = self._count_there(connection, request, kinds, blocks, progress)
+            else:
+                counts = self._count_here(connection, request, kinds, blocks, progress)
+        return request.exact_counts(counts)
+
+    def _kinds(self, connection: Any, request: CountRequest) -> dict[str, ColumnKind]:
+        with without_quotes(self._name, expected="something that is there, can be read and is one SELECT"):
+            columns = self._adapter.columns(connection, self._statement)
+        return checked_kinds(self._name, request, columns)
+
+    def _count_there(
+        self,
+        connection: Any,
+        request: CountRequest,
+        kinds: dict[str, ColumnKind],
+        blocks: Sequence[Block],
+        progress: Progress,
+    ) -> dict[Positions, Counts]:
+        """One GROUP BY per block; even without a table of attributes one is coded, so that its policies are kept."""
+        counts: dict[Positions, Counts] = {}
+        for block in blocks:
+            places = block.attributes or (0,)
+            attributes = [request.attributes[place] for place in places]
+            whole = np.zeros([attribute.cells for attribute in attributes], dtype=np.int64)
+            with closing(self._groups(connection, request, kinds, attributes)) as groups:
+                for codes, times in groups:
+                    np.add.at(whole, tuple(codes), times)
+            for table in block.tables:
+                counts[table] = summed(whole, places, table)
+            progress(COUNTING, len(counts), len(request.tables))
+        return counts
+
+    def _count_here(
+        self,
+        connection: Any,
+        request: CountRequest,
+        kinds: dict[str, ColumnKind],
+        blocks: Sequence[Block] | None,
+        progress: Progress,
+    ) -> dict[Positions, Counts]:
+        """One query for all."""
+        sizes = _sizes(request)
+        counter = TableCounter(sizes, request.positions, progress, blocks=blocks)
+        done = 0
+        with closing(self._groups(connection, request, kinds, request.attributes)) as groups:
+            for codes, times in groups:
+                narrow = [code.astype(f"u{code_bytes(size)}") for code, size in zip(codes, sizes, strict=True)]
+                ends = np.cumsum(times)
+                for start in range(0, int(ends[-1]), _BATCH):
+                    records = np.arange(start, min(start + _BATCH, int(ends[-1])))
+                    group = np.searchsorted(ends, records, side="right")
+                    counter.add([code[group] for code in narrow])
+                done += int(ends[-1])
+                progress(READING, done, None)
+        return counter.finish()
+
+    def _groups(
+        self, connection: Any, request: CountRequest, kinds: dict[str, ColumnKind], attributes: Sequence[Attribute]
+    ) -> Generator[tuple[list[Numbers], Numbers], None, None]:
+        """Codes of records, and how many records each stands for, in batches."""
+        query, radices = self._grouped(request, kinds, attributes)
+        with (
+            without_quotes(self._name, expected="records that can be read, by a connection that lasts to the end"),
+            closing(self._adapter.numbers(connection, query)) as batches,
+        ):
+            for batch in batches:
+                digits = unpacked(batch[:, :-1], radices)
+                for attribute, digit in zip(attributes, digits, strict=False):
+                    if np.any(digit == attribute.cells):
+                        raise refuse_values(attribute)
+                if request.person is not None and np.any(digits[-1]):
+                    raise refuse_nobody(request.person)
+                yield digits[: len(attributes)], batch[:, -1]
+
+    def _grouped(
+        self, request: CountRequest, kinds: dict[str, ColumnKind], attributes: Sequence[Attribute]
+    ) -> tuple[str, list[int]]:
+        """The query for that, and the radices its numbers are made with: one digit more for what is refused."""
+        source, dialect = f"({self._statement}\n) AS asked", self._adapter.dialect
+        digits = [f"COALESCE(c{number}, {attribute.cells})" for number, attribute in enumerate(attributes)]
+        radices = [attribute.cells + 1 for attribute in attributes]
+        if request.person is None:
+            records = coded_records(source, attributes, kinds, dialect)
+        else:
+            records = kept_records(
+                source, attributes, kinds, dialect,
+                person=request.person, max_rows=request.max_rows_per_person, key=request.key,
+            )  # fmt: skip
+            digits.append("CASE WHEN nobody THEN 1 ELSE 0 END")
+            radices.append(2)
+        words = packed(digits, radices)
+        if math.prod(attribute.cells for attribute in attributes) > _LARGEST_GROUPED:
+            return f"SELECT {', '.join(words)}, CAST(1 AS INT8) FROM ({records}) AS counted", radices
+        places = ", ".join(str(number + 1) for number in range(len(words)))
+        return f"SELECT {', '.join(words)}, count(*) FROM ({records}) AS counted GROUP BY {places}", radices
+
+
+def _sizes(request: CountRequest) -> list[int]:
+    return [attribute.cells for attribute in request.attributes]
+
+
+def packed(digits: Sequence[str], radices: Sequence[int]) -> list[str]:
+    """SQL for digits of mixed radix as few whole numbers of 64 bits.
+
+    >>> packed(["c0", "c1"], [3, 4])
+    ['(CAST(c0 AS INT8) * 4 + CAST(c1 AS INT8))']
+    """
+    words = []
+    for run in _runs(radices):
+        word = f"CAST({digits[run[0]]} AS INT8)"
+        for place in run[1:]:
+            word = f"({word} * {radices[place]} + CAST({digits[place]} AS INT8))"
+        words.append(word)
+    return words
+
+
+def unpacked(words: Numbers, radices: Sequence[int]) -> list[Numbers]:
+    """The digits of each row of numbers.
+
+    >>> unpacked(np.array([[11], [4]]), [3, 4])
+    [array([2, 1]), array([3, 0])]
+    """
+    digits: list[Numbers] = []
+    for rest, run in zip(words.T, _runs(radices), strict=True):
+        found = []
+        for place in reversed(run):
+            rest, digit = np.divmod(rest, radices[place])
+            found.append(digit)
+        digits += reversed(found)
+    return digits
+
+
+def _runs(radices: Sequence[int]) -> list[range]:
+    """Which digits share a number."""
+    runs, size = [range(0)], 1
+    for place, radix in enumerate(radices):
+        if runs[-1] and size * radix <= _LARGEST_WORD:
+            runs[-1], size = range(runs[-1].start, place + 1), size * radix
+        else:
+            runs, size = [*runs, range(place, place + 1)], radix
+    return runs[1:]
+
+
+class PostgreSQLDatabase:
+    """PostgreSQL 12 or later, through psycopg."""
+
+    dialect = POSTGRESQL
+
+    def __init__(self, url: str) -> None:
+        self._psycopg = load("psycopg", extra="postgres", purpose="records in PostgreSQL")
+        self._url = f"postgresql:{url.partition(':')[2]}"
+        try:
+            told = self._psycopg.conninfo.conninfo_to_dict(self._url)
+        except self._psycopg.Error:
+            told = {"port": "unknown"}
+        # of a password with @ or / in it, libpq takes a part for the host or the database: it must not be shown
+        clear = not any("@" in str(told.get(key, "")) for key in ("host", "dbname"))
+        if not clear or not str(told.get("port", 0)).replace(",", "").isdigit():
+            raise DataError(
+                "source",
+                expected="a URL such as postgresql://user@host:5432/database, with other signs as %40 and so on",
+            )
+        self._settings = {**_CONNECTION, **{key: told[key] for key in _CONNECTION if key in told}}
+        self.name = "PostgreSQL database" + "".join(
+            f"{word}{told[key]!r}" for word, key in ((" ", "dbname"), (" on ", "host")) if key in told
+        )
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Any]:
+        """A transaction for reading only; settings of the server or the user that change texts are overruled."""
+        connection = self._connect()
+        try:
+            with without_quotes(self.name, expected="a server that takes commands"):
+                connection.isolation_level = self._psycopg.IsolationLevel.REPEATABLE_READ
+                connection.read_only = True
+                for setting in ("client_encoding = 'UTF8'", "datestyle = 'ISO'", "standard_conforming_strings = on"):
+                    connection.execute(f"SET LOCAL {setting}")
+            yield connection
+        finally:
+            connection.close()
+
+    def columns(self, connection: Any, statement: str) -> Columns:
+        """From the description of a result without rows, in which a domain is the type it is made of.
+
+        In the binary format, the server takes one command only: nothing can follow a query.
+        """
+        found = connection.execute(f"SELECT * FROM ({statement}\n) AS asked LIMIT 0", binary=True).description
+        texts = "SELECT CAST(oid AS INT8) FROM pg_catalog.pg_type WHERE typtype = 'e' OR typcategory = 'S'"
+        kinds: dict[int, ColumnKind] = {oid: "text" for (oid,) in connection.execute(texts)}
+        kinds |= _KINDS
+        return [(column.name, kinds.get(column.type_code)) for column in found]
+
+    def numbers(self, connection: Any, query: str) -> Generator[Numbers, None, None]:
+        """Rows as they come: unlike a cursor on the server, this lets it count in parallel."""
+        size = 1_000 if self._psycopg.pq.version() >= 170_000 else 1  # rows at a time, which older libraries cannot
+        with connection.cursor() as cursor, closing(cursor.stream(query, binary=True, size=size)) as rows:
+            while batch := list(islice(rows, _BATCH)):
+                yield np.array(batch, dtype=np.int64)
+
+    def _connect(self) -> Any:
+        try:
+            return self._psycopg.connect(self._url, **self._settings)
+        except self._psycopg.Error as error:
+            asked = error.pgconn is not None and error.pgconn.used_password
+        login = "a user, password and database that the server accepts"
+        raise DataError(self.name, expected=login if asked else f"a server that answers there, and {login}")
+
+
+_CONNECTION: Final[dict[str, Any]] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,  # seconds; then a server that is gone is noticed within another 30
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "application_name": "privcube",
+}
+_KINDS: Final[dict[int, ColumnKind]] = {
+    16: "boolean",
+    20: "integer", 21: "integer", 23: "integer",
+    700: "float", 701: "float",
+    1700: "decimal",
+    1082: "text", 2950: "text",  # date, uuid
+}  # fmt: skip
+
+
+class DuckDBDatabase:
+    """A DuckDB file, opened for reading only."""
+
+    dialect = DUCKDB
+
+    def __init__(self, url: str) -> None:
+        self._file = Path(url.partition("://")[2])
+        self.name = f"DuckDB database {self._file.name!r}"
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Any]:
+        """One transaction."""
+        if not self._file.is_file():
+            raise DataError(self.name, expected="a file that is there")
+        with connected() as connection:
+            with without_quotes(self.name, expected="a DuckDB file that can be read and that nobody is writing to"):
+                connection.execute(f"ATTACH {quoted_text(str(self._file))} AS records (READ_ONLY)")
+                connection.execute("USE records")
+                connection.execute("BEGIN TRANSACTION READ ONLY")
+            yield connection
+
+    def columns(self, connection: Any, statement: str) -> Columns:
+        """The statement is bound, not run; it must be a SELECT, as others would be run."""
+        from duckdb import StatementType
+
+        if [parsed.type for parsed in connection.extract_statements(statement)] != [StatementType.SELECT]:
+            raise DataError(f"query of {self.name}", expected="one SELECT")
+        found = connection.sql(statement)
+        if len({name.casefold() for name in found.columns}) < len(found.columns):
+            raise DataError(self.name, expected="names of columns that differ, and not only in upper and lower case")
+        return [(name, column_kind(str(kind))) for name, kind in zip(found.columns, found.types, strict=True)]
+
+    def numbers(self, connection: Any, query: str) -> Generator[Numbers, None, None]:
+        """Rows by way of Arrow."""
+        for batch in connection.sql(query).to_arrow_reader(_BATCH):
+            if batch.num_rows:
+                yield np.column_stack([column.to_numpy() for column in batch.columns])

@@ -1,0 +1,74 @@
+"""Strategies side by side, by the error to expect of each table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from privcube.cli.output import count_of, say, say_columns
+from privcube.cli.progress import Progress
+from privcube.errors import PlanError
+from privcube.model.guarantee import Guarantee
+from privcube.model.options import Budgets, Effort, Recovery
+from privcube.model.workload import Workload, table_name
+from privcube.planning.planner import plan
+from privcube.strategies import STRATEGIES
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What to expect of a strategy: standard errors of a cell, over all tables and per table; or why it cannot be."""
+
+    strategy: str
+    std_error: float | None
+    worst_table: str | None
+    worst_std_error: float | None
+    tables: dict[str, float]
+    refused: str | None
+
+
+def compared(
+    workload: Workload, guarantee: Guarantee, *, budgets: Budgets, recovery: Recovery, effort: Effort
+) -> list[dict[str, Any]]:
+    """All strategies, the one with the least weighted error first, those that cannot be used last.
+
+    As with "auto", budgets and recovery that are both optimal are iterated.
+    """
+    tried = "iterated" if (budgets, recovery) == ("optimal", "optimal") else budgets
+    names = [table_name(table) for table in workload]
+    found: list[tuple[float, Compared]] = []
+    with Progress() as progress:
+        for number, name in enumerate(STRATEGIES):
+            progress("trying strategies", number, len(STRATEGIES))
+            try:
+                made = plan(workload, guarantee, name, budgets=tried, recovery=recovery, effort=effort)
+            except PlanError as problem:
+                found.append((float("inf"), Compared(name, None, None, None, {}, str(problem))))
+                continue
+            errors = {table: variance**0.5 for table, variance in zip(names, made.table_variances, strict=True)}
+            worst = max(errors, key=errors.__getitem__)
+            line = Compared(name, made.mean_cell_variance**0.5, worst, errors[worst], errors, None)
+            found.append((made.weighted_variance, line))
+    return [asdict(line) for _, line in sorted(found, key=lambda pair: pair[0])]
+
+
+def show_comparison(strategies: list[dict[str, Any]], *, most_tables: int) -> None:
+    """Print two tables: strategies with their error over all tables, then table by table."""
+    usable = [line for line in strategies if line["refused"] is None]
+    say()
+    say("Strategies by predicted standard error of a cell, the best for this workload first:")
+    say()
+    lines = [
+        (line["strategy"], line["worst_table"], f"{line['worst_std_error']:,.2f}", f"{line['std_error']:,.2f}")
+        for line in usable
+    ]
+    say_columns(("strategy", "worst table", "error there", "root mean square"), lines, left=2)
+    for line in strategies:
+        if line["refused"] is not None:
+            say(f"{line['strategy']}: cannot be used here; {line['refused']}")
+    say()
+    names = list(usable[0]["tables"])
+    rows = [(name, *(f"{line['tables'][name]:,.2f}" for line in usable)) for name in names[: most_tables or None]]
+    say_columns(("table", *(line["strategy"] for line in usable)), rows)
+    if most_tables and len(names) > most_tables:
+        say(f"... and {count_of(len(names) - most_tables, 'more table')} (--tables 0 lists all)")

@@ -1,0 +1,60 @@
+"""How far the work has come, on one line of the terminal that is gone when it is done.
+
+Nothing is written where standard error is no terminal, so what a program captures does not depend on the data. On a
+terminal, shares and time left are shown, never a number of records.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Final
+
+_BETWEEN: Final = 0.1  # seconds
+_BAR: Final = 30
+_TURNS: Final = "|/-\\"
+_CLEAR: Final = "\r\x1b[K"
+
+
+class Progress:
+    """A display that is called with a stage, how much of it is done, and how much there is or None."""
+
+    def __init__(self) -> None:
+        self._shows = sys.stderr.isatty()
+        self._stage, self._since, self._last, self._turn = "", 0.0, 0.0, 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shows and self._stage:
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        """Show it, unless it was shown a moment ago."""
+        now = time.monotonic()
+        if not self._shows or (stage == self._stage and now - self._last < _BETWEEN and done != total):
+            return
+        if stage != self._stage:
+            self._stage, self._since = stage, now
+        self._last, self._turn = now, self._turn + 1
+        sys.stderr.write(_CLEAR + stage + " " + _shown(done, total, now - self._since, self._turn))
+        sys.stderr.flush()
+
+
+def _shown(done: int, total: int | None, elapsed: float, turn: int) -> str:
+    """A bar with the time left where the end is known, else something that turns.
+
+    >>> _shown(1, 4, 2.0, 0), _shown(7, None, 2.0, 1)
+    ('[#######-----------------------] 25 %, about 6 s left', '/')
+    """
+    if not total:
+        return _TURNS[turn % len(_TURNS)]
+    filled = _BAR * done // total
+    bar = f"[{'#' * filled}{'-' * (_BAR - filled)}] {100 * done // total} %"
+    left = elapsed * (total - done) / done if done else 0.0
+    return f"{bar}, about {left:.0f} s left" if left >= 1 else bar

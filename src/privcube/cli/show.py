@@ -1,0 +1,170 @@
+"""`privcube show`: the tables of a release, and one of them with its error bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from privcube.cli import completion
+from privcube.cli.output import count_of, percent, places_for, say, say_columns, say_json
+
+if TYPE_CHECKING:
+    from privcube.released.release import Release, TableValues
+
+_MOST_CELLS: Final = 20_000_000
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path())
+@click.argument("table", nargs=-1, shell_complete=completion.tables)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="How sure the margins are to hold.",
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(min=0),
+    default=40,
+    show_default=True,
+    metavar="N",
+    help="How many lines to show; 0 for all.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+def show(folder: str, table: tuple[str, ...], confidence: float, rows: int, as_json: bool) -> None:
+    """Show the tables of a release, or one with error bars.
+
+    Without TABLE, those in DIR are listed. A table is named by its attributes, in any order; a level is age.stage
+    or "age by stage". It need not be in the list: whatever the measurements determine can be shown, at no further
+    cost in privacy.
+
+    \b
+    Example:
+      privcube show out
+      privcube show out sex
+      privcube show out sex age.stage
+      privcube show out "sex x age by stage" --confidence 0.99
+    """
+    from privcube.released.release import Release
+
+    release = Release.open(folder)
+    if not table:
+        _list(release, rows, as_json)
+        return
+    values = _values(release, table, confidence)
+    if as_json:
+        say_json(table_document(release, values, confidence))
+    else:
+        show_table(release, values, confidence, rows)
+
+
+def _list(release: Release, rows: int, as_json: bool) -> None:
+    from privcube.cli.expectations import std_errors
+    from privcube.model.workload import table_cells, table_name
+
+    schema, tables = release.workload.schema, list(release.workload)
+    shown = tables if as_json else tables[: rows or None]
+    found: list[dict[str, Any]] = [
+        {"table": table_name(table), "cells": table_cells(schema, table), "std_error": error}
+        for table, error in zip(shown, std_errors(release.plan, shown), strict=True)
+    ]
+    if as_json:
+        say_json({"guarantee": str(release.plan.guarantee), "attributes": list(schema.names), "tables": found})
+        return
+    say(f"Guarantee   {release.plan.guarantee}")
+    say(f"Tables      {count_of(len(tables), 'table')}, {count_of(release.workload.cells, 'cell')}")
+    say()
+    lines = [(line["table"], f"{line['cells']:,}", f"{line['std_error']:,.2f}") for line in found]
+    say_columns(("table", "cells", "std. error of a cell"), lines)
+    if len(found) < len(tables):
+        say(f"... and {count_of(len(tables) - len(found), 'more table')} (--rows 0 lists all)")
+
+
+def _values(release: Release, words: tuple[str, ...], confidence: float) -> TableValues:
+    from privcube.cli.tables import table_from
+    from privcube.errors import QueryError
+    from privcube.model.workload import table_cells, table_name
+
+    schema = release.workload.schema
+    table = table_from(schema, words)
+    cells = table_cells(schema, table)
+    if cells > _MOST_CELLS:
+        raise QueryError(
+            table_name(table), expected=f"a table of at most {_MOST_CELLS:,} cells", given=count_of(cells, "cell")
+        )
+    return release.values(table, confidence)
+
+
+def show_table(release: Release, values: TableValues, confidence: float, rows: int) -> None:
+    """Print a table in long form, a line per number."""
+    from privcube.model.workload import table_name
+    from privcube.released.labels import column_name
+
+    cells, places = values.estimate.size, places_for(float(values.std_error.min()))
+    name, sure = table_name(values.table), percent(confidence)
+    say(f"{name}: {count_of(cells, 'cell')}; each margin holds with {sure} confidence")
+    say()
+    lines = [
+        (*map(str, labels), f"{estimate:z,.{places}f}", f"± {margin:,.{places}f}", f"{std_error:,.{places}f}")
+        for labels, estimate, std_error, margin, _ in _rows(release, values, rows or cells)
+    ]
+    names = [column_name(entry) for entry in values.table]
+    say_columns((*names, "estimate", "margin", "std. error"), lines, left=len(names))
+    if len(lines) < cells:
+        say(f"... and {count_of(cells - len(lines), 'more line')} (--rows 0 shows all)")
+    if float(values.estimate.min()) < 0:
+        say()
+        say("Numbers below zero are small counts with noise; they are kept, so that sums are right on average.")
+    if cells > 1:
+        together = float(values.margin_all.max())
+        say()
+        say(f"Margins of ± {together:,.{places}f} hold for all {cells:,} numbers at once with {sure} confidence.")
+
+
+def table_document(release: Release, values: TableValues, confidence: float) -> dict[str, Any]:
+    """A table for programs."""
+    from privcube.model.workload import table_name
+    from privcube.released.labels import column_name
+
+    names = [column_name(entry) for entry in values.table]
+    return {
+        "table": table_name(values.table),
+        "guarantee": str(release.plan.guarantee),
+        "confidence": confidence,
+        "rows": [
+            {
+                "labels": dict(zip(names, labels, strict=True)),
+                "estimate": estimate,
+                "std_error": std_error,
+                "low": estimate - margin,
+                "high": estimate + margin,
+                "low_all": estimate - margin_all,
+                "high_all": estimate + margin_all,
+            }
+            for labels, estimate, std_error, margin, margin_all in _rows(release, values, values.estimate.size)
+        ],
+    }
+
+
+def _rows(release: Release, values: TableValues, most: int) -> Iterator[tuple[list[Any], float, float, float, float]]:
+    """The labels and numbers of the first cells."""
+    import numpy as np
+
+    from privcube.released.labels import axis_labels
+
+    shown = min(most, values.estimate.size)
+    places = np.unravel_index(np.arange(shown), values.estimate.shape) if values.table else ()
+    labels = [
+        [own[at] for at in place.tolist()]
+        for own, place in zip(
+            [axis_labels(release.workload.schema, entry) for entry in values.table], places, strict=True
+        )
+    ]
+    arrays = (values.estimate, values.std_error, values.margin, values.margin_all)
+    numbers = zip(*(array.ravel()[:shown].tolist() for array in arrays), strict=True)
+    for cell, (estimate, std_error, margin, margin_all) in enumerate(numbers):
+        yield [column[cell] for column in labels], estimate, std_error, margin, margin_all

@@ -1,0 +1,173 @@
+"""Tables of a release as files for other programs: CSV, Parquet, Excel, JSON-stat. Zone: RELEASED.
+
+CSV and Parquet hold one long table. If several are asked for, they stand one after the other, with a column that says
+which, and an attribute that a table does not have is left empty. Excel gets a sheet for each, JSON-stat a collection.
+Text that a spreadsheet would take for a formula is made safe in CSV (`privcube.released.table_files`) and is marked as
+text in Excel.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from privcube.errors import ArtifactError
+from privcube.extras import load
+from privcube.model.workload import Entry, canonical, table_name
+from privcube.released.folder import write_alone
+from privcube.released.labels import axis_labels
+from privcube.released.manifest import CONFIDENCE
+from privcube.released.release import Release, TableValues
+from privcube.released.table_files import (
+    NUMBERS,
+    TableWriter,
+    column_names,
+    csv_bytes,
+    number_columns,
+    parquet_bytes,
+    safe_text,
+)
+
+_MOST_ROWS: Final = 1_048_576  # of a sheet
+_LONGEST_TITLE: Final = 31
+
+
+def export(release: Release, tables: Sequence[Sequence[Entry]], format: str, path: str | Path) -> None:
+    """Write tables to a new file: format is "csv", "parquet", "xlsx" or "json-stat"."""
+    if format not in FORMATS:
+        raise ArtifactError("format", expected="one of them", given=format, available=FORMATS)
+    if not tables:
+        raise ArtifactError("export", expected="at least one table", given="none")
+    target = Path(path)
+    if target.exists():
+        raise ArtifactError(str(target), expected="a new file (nothing is overwritten)", given="one that exists")
+    wanted = dict.fromkeys(canonical(release.workload.schema, table) for table in tables)
+    values = [release.values(table, CONFIDENCE) for table in wanted]
+    write_alone(target, FORMATS[format](release, values))
+
+
+# CSV and Parquet
+
+
+def _csv(release: Release, values: list[TableValues]) -> bytes:
+    long = _long(release, values)
+    columns = {
+        safe_text(name): [text and safe_text(text) for text in long[name].to_pylist()]
+        if pa.types.is_string(long[name].type)
+        else long[name]
+        for name in long.column_names
+    }
+    return csv_bytes(pa.table(columns))
+
+
+def _parquet(release: Release, values: list[TableValues]) -> bytes:
+    return parquet_bytes(_long(release, values))
+
+
+def _long(release: Release, values: list[TableValues]) -> Any:
+    """One table by itself, or several one after the other."""
+    writer = TableWriter(release.workload.schema)
+    tables = [writer.arrow(own) for own in values]
+    if len(tables) == 1:
+        return tables[0]
+    entries = tuple(dict.fromkeys(entry for own in values for entry in own.table))
+    name_of = dict(zip(entries, column_names(entries), strict=True))
+    which = _new_name("table", name_of.values())
+    parts = []
+    for own, table in zip(values, tables, strict=True):
+        named = table.rename_columns([*(name_of[entry] for entry in own.table), *NUMBERS])
+        parts.append(named.append_column(which, pa.array([table_name(own.table)] * len(table))))
+    joined = pa.concat_tables(parts, promote_options="default")
+    return joined.select([which, *name_of.values(), *NUMBERS])
+
+
+def _new_name(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+# Excel
+
+
+def _xlsx(release: Release, values: list[TableValues]) -> bytes:
+    library = load("openpyxl", extra="excel", purpose="Excel files")
+    book = library.Workbook(write_only=True)
+    writer, titles = TableWriter(release.workload.schema), set[str]()
+    for own in values:
+        if own.estimate.size >= _MOST_ROWS:
+            raise ArtifactError(table_name(own.table), expected=f"below {_MOST_ROWS:,} rows", given=own.estimate.size)
+        sheet = book.create_sheet(_title(table_name(own.table), titles))
+        table = writer.arrow(own)
+        for row in (table.column_names, *zip(*(column.to_pylist() for column in table.columns), strict=True)):
+            sheet.append([_cell(library, sheet, value) for value in row])
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
+
+
+def _cell(library: Any, sheet: Any, value: Any) -> Any:
+    """A cell; text stays text, even where it looks like a formula."""
+    if not isinstance(value, str):
+        return value
+    cell = library.cell.WriteOnlyCell(sheet, value=value)
+    cell.data_type = "s"
+    return cell
+
+
+def _title(name: str, taken: set[str]) -> str:
+    """A name for a sheet: short, without the signs that Excel keeps for itself, and new."""
+    plain = re.sub(r"[\\/?*\[\]:']+", " ", name).strip()[:_LONGEST_TITLE] or "table"
+    title, number = plain, 1
+    while title.casefold() in taken:
+        number += 1
+        title = f"{plain[: _LONGEST_TITLE - len(str(number)) - 1]} {number}"
+    taken.add(title.casefold())
+    return title
+
+
+# JSON-stat
+
+
+def _json_stat(release: Release, values: list[TableValues]) -> bytes:
+    """A dataset of JSON-stat 2.0, or a collection of them; the last dimension tells estimates from their errors."""
+    sets = [_dataset(release, own) for own in values]
+    document = sets[0]
+    if len(sets) > 1:
+        label = f"{len(sets):,} tables"
+        document = {"version": "2.0", "class": "collection", "label": label, "link": {"item": sets}}
+    return json.dumps(document, allow_nan=False).encode()
+
+
+def _dataset(release: Release, values: TableValues) -> dict[str, Any]:
+    names = column_names(values.table)
+    measure = _new_name("measure", names)
+    dimensions = {measure: {"label": measure, "category": {"index": NUMBERS}}}
+    for name, entry in zip(names, values.table, strict=True):
+        labels = {str(at): str(label) for at, label in enumerate(axis_labels(release.workload.schema, entry))}
+        dimensions[name] = {"label": name, "category": {"index": list(labels), "label": labels}}
+    rows = zip(*(column.tolist() for column in number_columns(values).values()), strict=True)
+    return {
+        "version": "2.0",
+        "class": "dataset",
+        "label": table_name(values.table),
+        "id": [*names, measure],
+        "size": [*values.estimate.shape, len(NUMBERS)],
+        "role": {"metric": [measure]},
+        "dimension": dimensions,
+        "value": [number for row in rows for number in row],
+    }
+
+
+FORMATS: Final[dict[str, Callable[[Release, list[TableValues]], bytes]]] = {
+    "csv": _csv,
+    "parquet": _parquet,
+    "xlsx": _xlsx,
+    "json-stat": _json_stat,
+}

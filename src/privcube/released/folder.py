@@ -1,0 +1,193 @@
+"""The files of an artifact: checksums, writing that survives a power cut, wary reading. Zone: RELEASED.
+
+An artifact has files at its top and in `tables/`. Their names are made of a few ASCII letters, digits, dots and dashes
+whatever the attributes are called, so that they mean the same on every file system. Links, devices and other folders
+are not part of an artifact: they are reported and never followed or opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from privcube.errors import ArtifactError, quoted
+
+CHECKSUMS: Final = "SHA256SUMS"
+TABLES: Final = "tables"
+
+_LARGEST_DOCUMENT: Final = 2**29  # bytes of JSON or text that are read at once
+_LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:tables/)?[A-Za-z0-9][A-Za-z0-9._-]{0,99})")
+_AT_ONCE: Final = 8  # files synced at the same time: the disk writes them together
+
+
+# Writing
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """A new file; it is on disk only once it is synced."""
+    with path.open("xb") as stream:
+        stream.write(content)
+
+
+def write_alone(path: Path, content: bytes) -> None:
+    """A new file by itself, on disk when this returns; nothing is overwritten, and half a file is not left behind."""
+    try:
+        stream = path.open("xb")
+    except OSError as problem:
+        raise cannot_write(str(path), problem) from None
+    with nothing_left(path, str(path)):
+        with stream:
+            stream.write(content)
+        _sync(path)
+
+
+def synced_folder(path: Path) -> None:
+    """Wait until the names in a folder are on disk."""
+    _sync(path)
+
+
+def synced_files(paths: Iterable[Path]) -> None:
+    """Wait until all these files are on disk."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for _ in pool.map(_sync, paths):
+            pass
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def nothing_left(path: Path, subject: str) -> Iterator[None]:
+    """Remove a file or folder that we made if the block fails; if the disk is to blame, say so in one sentence."""
+    try:
+        yield
+    except BaseException as problem:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+        if isinstance(problem, OSError):
+            raise cannot_write(subject, problem) from None
+        raise
+
+
+def cannot_write(subject: str, problem: OSError) -> ArtifactError:
+    """The disk's complaint as a sentence."""
+    return ArtifactError(subject, expected="a place that can be written", given=problem.strerror or str(problem))
+
+
+# Checksums
+
+
+def checksums_text(digests: Mapping[str, str]) -> str:
+    """Checksums in the form of `sha256sum`, by name."""
+    return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests))
+
+
+def listed_checksums(text: str) -> dict[str, str]:
+    """The digests that a checksums file lists, by name."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
+        parts = _LINE.fullmatch(line)
+        if parts is None or parts[2] in found:
+            raise ArtifactError(f"{CHECKSUMS}, line {number}", expected="a SHA-256 and a new file name", given=line)
+        found[parts[2]] = parts[1]
+    if text != checksums_text(found):
+        raise ArtifactError(CHECKSUMS, expected="lines sorted by file name, each ended by a line feed")
+    return found
+
+
+# Reading
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What lies in an artifact's folder."""
+
+    folder: Path
+    sizes: Mapping[str, int]  # the regular files at the top and in tables/
+    strange: tuple[str, ...]  # anything else
+
+    @classmethod
+    def of(cls, folder: Path) -> Contents:
+        """Look into a folder without opening a file."""
+        sizes: dict[str, int] = {}
+        strange: list[str] = []
+        try:
+            _look(folder, "", sizes, strange)
+            if TABLES in strange and stat.S_ISDIR((folder / TABLES).lstat().st_mode):
+                strange.remove(TABLES)
+                _look(folder / TABLES, f"{TABLES}/", sizes, strange)
+        except OSError as problem:
+            raise ArtifactError(
+                str(folder), expected="the folder of an artifact", given=problem.strerror or "something else"
+            ) from None
+        return cls(folder, sizes, tuple(sorted(strange)))
+
+    def path(self, name: str) -> Path:
+        """Where a file is, provided that it is there and is a file."""
+        if name not in self.sizes:
+            raise ArtifactError(name, expected=f"this file in {quoted(str(self.folder))}", given="none")
+        return self.folder / name
+
+    def text(self, name: str) -> str:
+        """A document as text."""
+        path = self.path(name)
+        if self.sizes[name] > _LARGEST_DOCUMENT:
+            raise ArtifactError(name, expected=f"at most {_LARGEST_DOCUMENT:,} bytes", given=self.sizes[name])
+        try:
+            return path.read_bytes().decode()
+        except UnicodeDecodeError:
+            raise ArtifactError(name, expected="text in UTF-8", given="other bytes") from None
+        except OSError as problem:
+            raise ArtifactError(name, expected="a file that can be read", given=problem.strerror) from None
+
+    def document(self, name: str) -> Any:
+        """A document as JSON."""
+        try:
+            return json.loads(self.text(name))
+        except (ValueError, RecursionError):
+            raise ArtifactError(name, expected="JSON", given="something else") from None
+
+    @cached_property
+    def checksums(self) -> dict[str, str]:
+        """The digests that the checksums file lists."""
+        return listed_checksums(self.text(CHECKSUMS))
+
+    def changed(self) -> list[str]:
+        """The files in the checksums file that are gone, or whose bytes are not those it lists."""
+        return [name for name, digest in self.checksums.items() if self._digest(name) != digest]
+
+    def _digest(self, name: str) -> str | None:
+        if name not in self.sizes:
+            return None
+        try:
+            with (self.folder / name).open("rb") as stream:
+                return hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError:
+            return None
+
+
+def _look(folder: Path, prefix: str, sizes: dict[str, int], strange: list[str]) -> None:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                sizes[prefix + entry.name] = entry.stat(follow_symlinks=False).st_size
+            else:
+                strange.append(prefix + entry.name)

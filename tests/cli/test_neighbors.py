@@ -1,0 +1,256 @@
+"""Frozen-noise non-interference: neighbors give the same bytes everywhere.
+
+The whole command line runs on data sets that differ in a few persons, each of whom is there or not (or is one or the
+other): two that differ in one person are neighbors. The gate does its work on the records; then its noisy answers are
+replaced by constants, as if the noise had made up for the difference. Whatever still differs between two runs is a
+leak: a byte of the artifact, of stdout or stderr, the exit code, a file, an event of the ledger. And what enters the
+mechanisms differs by no more than what the noise is made for.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from privcube import Plan, PureDP
+from privcube.model.groups import group_rows, row_weights
+from privcube.model.measurements import Measurements
+from privcube.model.plan import squared_l2
+from privcube.sensitive import gate
+
+Here = Callable[..., Any]
+
+SPEC = """
+[data]
+source = "people.csv"
+{person}
+
+[privacy]
+{privacy}
+ledger = "ledger.db"
+
+[[attributes]]
+name = "sex"
+values = ["F", "M"]
+missing = "category"
+other = "category"
+
+[[attributes]]
+name = "age"
+bins = [0, 5, 15, 65, 120]
+overflow = "clamp"
+underflow = "category"
+missing = "category"
+{levels}
+
+[workload]
+all_kway = [1, 2]
+
+[plan]
+strategy = "{strategy}"
+"""
+PERSON = 'person = "id"\nmax_rows_per_person = 2'
+LEVELS = '[[attributes.levels]]\nname = "stage"\nbins = [0, 15, 120]\n'
+
+
+class Case(NamedTuple):
+    """A spec, and how many persons come and go: n make 2^n data sets and n 2^(n-1) pairs of neighbors."""
+
+    spec: str
+    persons: int
+
+
+CASES = {
+    "rows, pure": Case(
+        SPEC.format(person="", privacy='epsilon = "1"\ntotal_epsilon = "1"', levels="", strategy="marginals"), 5
+    ),
+    "persons, pure, levels": Case(
+        SPEC.format(person=PERSON, privacy='epsilon = "1"\ntotal_epsilon = "3"', levels=LEVELS, strategy="clusters"), 5
+    ),
+    "persons, exchanged": Case(
+        SPEC.format(
+            person=PERSON,
+            privacy='epsilon = "1"\ntotal_epsilon = "3"\nneighbors = "replace_one"',
+            levels="",
+            strategy="base_counts",
+        ),
+        4,
+    ),
+    "rows, Gaussian": Case(
+        SPEC.format(person="", privacy='rho = "0.1"\ntotal_rho = "1"', levels="", strategy="residual"), 4
+    ),
+}
+assert sum(case.persons * 2 ** (case.persons - 1) for case in CASES.values()) >= 200
+
+Rows = list[tuple[str, str]]
+
+
+class _Still:
+    """No noise: tests may look at what enters the mechanisms."""
+
+    def laplace(self, scale: Fraction, count: int) -> Any:
+        return np.zeros(count, dtype=np.int64)
+
+    def gaussian(self, variance: Fraction, count: int) -> Any:
+        return np.zeros(count, dtype=np.int64)
+
+    def max_norm(self, scale: Fraction, sizes: list[int]) -> Any:
+        return [np.zeros(size, dtype=np.int64) for size in sizes]
+
+
+@pytest.fixture
+def entered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Plan, Any]]:
+    """Freeze noise, salt, time and the key by which rows of a person are drawn; collect what enters the mechanisms."""
+    seen: list[tuple[Plan, Any]] = []
+
+    def frozen(plan: Plan, *arguments: Any, **options: Any) -> Measurements:
+        exact = gate.measure(plan, *arguments, **options, noise_from=_Still())
+        seen.append((plan, exact.answers))
+        return Measurements(plan, np.arange(len(exact.answers), dtype=np.int64) % 97 - 20)
+
+    monkeypatch.setattr("privcube.pipeline.measure", frozen)
+    for place in ("privcube.sensitive.gate", "privcube.sensitive.ledger.durable"):
+        monkeypatch.setattr(f"{place}.system_words", lambda count: np.full(count, 7, dtype=np.uint64))
+    monkeypatch.setattr("privcube.sensitive.ledger.durable._now", lambda: datetime(2030, 1, 1, tzinfo=UTC))
+    return seen
+
+
+def _person(draw: np.random.Generator) -> Rows:
+    """A person with one to five rows, now and then with values that are rare, odd or missing."""
+    sexes = ["F", "M", "F", "M", "", "x", "=1+1", "CANARY"]
+    ages = ["0", "7", "15", "64.5", "119", "", "-1", "121", "1e3"]
+    return [(str(draw.choice(sexes)), str(draw.choice(ages))) for _ in range(draw.integers(1, 6))]
+
+
+def _write(file: Path, people: dict[int, Rows], by_person: bool) -> None:
+    """All rows of every person, or one row for each if rows are protected."""
+    lines = ["id,sex,age"]
+    for number, rows in people.items():
+        lines += [f"p{number},{sex},{age}" for sex, age in (rows if by_person else rows[:1])]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _everything(here: Here, folder: Path) -> dict[str, Any]:
+    """All that a release leaves behind and says, but for the data."""
+    result = here("release", "spec.toml")
+    files = {
+        file.relative_to(folder).as_posix(): file.read_bytes() if file.is_file() else None
+        for file in sorted(folder.rglob("*"))
+        if file.name != "people.csv"
+    }
+    assert len(files) > 10
+    return {**files, "result": result}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_neighbors_give_the_same_bytes(here: Here, tmp_path: Path, entered: list[tuple[Plan, Any]], name: str) -> None:
+    case, draw = CASES[name], np.random.default_rng(11)
+    (tmp_path / "spec.toml").write_text(case.spec, encoding="utf-8")
+    versions: list[tuple[Rows, Rows]] = [
+        (_person(draw) if "replace_one" in case.spec else [], _person(draw)) for _ in range(case.persons)
+    ]
+    seen: list[dict[str, Any]] = []
+    exact: dict[tuple[int, ...], Any] = {}
+    for choice in product((0, 1), repeat=case.persons):  # the first may be of nobody at all
+        people = {number: versions[number][chosen] for number, chosen in enumerate(choice)}
+        _write(tmp_path / "people.csv", people, "person =" in case.spec)
+        found = _everything(here, tmp_path)
+        assert found["result"].code == 0, found["result"]
+        seen = seen or [found]
+        assert found.keys() == seen[0].keys()
+        assert [key for key, own in found.items() if own != seen[0][key]] == []
+        exact[choice] = entered[-1][1]
+        shutil.rmtree(tmp_path / "out")
+        (tmp_path / "ledger.db").unlink()
+    plan, moved = entered[-1][0], 0
+    for choice, before in exact.items():
+        for number in np.flatnonzero(np.array(choice) == 0):
+            after = exact[(*choice[:number], 1, *choice[number + 1 :])]
+            moved += bool(np.any(before != after))
+            _require_within_sensitivity(plan, after - before)
+    assert moved > case.persons * 2 ** (case.persons - 1) // 2
+
+
+def _require_within_sensitivity(plan: Plan, change: Any) -> None:
+    """Laplace noise is made for a change in L1, Gaussian noise for one in L2 (orthonormal rows)."""
+    start = 0
+    for group in plan.groups:
+        own = change[start : start + group_rows(plan.frame, group)].tolist()
+        start += len(own)
+        if isinstance(plan.guarantee, PureDP):
+            assert sum(map(abs, own)) <= plan.guarantee.rows_changed
+        else:
+            weights = row_weights(plan.frame, group)
+            worth = sum(Fraction(moved**2, weight) for moved, weight in zip(own, weights, strict=True))
+            assert worth <= squared_l2(plan.guarantee, plan.frame, group)
+    assert start == len(change)
+
+
+def test_what_is_read_from_the_same_artifact_is_the_same(
+    here: Here, tmp_path: Path, entered: list[tuple[Plan, Any]]
+) -> None:
+    """The other commands see the artifact and the ledger only; on two neighbors, all of them."""
+    said: list[list[Any]] = []
+    (tmp_path / "spec.toml").write_text(CASES["persons, pure, levels"].spec, encoding="utf-8")
+    draw = np.random.default_rng(5)
+    people = {number: _person(draw) for number in range(20)}
+    for _ in range(2):
+        _write(tmp_path / "people.csv", people, by_person=True)
+        results = [
+            here(*arguments.split())
+            for arguments in (
+                "plan spec.toml --save plan.json",
+                "release spec.toml --plan plan.json --json",
+                "release spec.toml",
+                "release spec.toml --output again",
+                "release spec.toml --output more --json",
+                "release spec.toml --output toomuch",
+                "verify out --spec spec.toml",
+                "show out",
+                "show out sex age",
+                "query out sex=F age=5..65",
+                "export again --format csv --to t.csv",
+                "ledger spec.toml --json",
+                "ledger check spec.toml",
+                "ledger recover spec.toml",
+            )
+        ]
+        said.append(results)
+        assert [result.code for result in results] == [0, 0, 2, 0, 0, 2, *[0] * 8], results
+        for name in ("out", "again", "more"):
+            shutil.rmtree(tmp_path / name)
+        for name in ("plan.json", "ledger.db", "t.csv"):
+            (tmp_path / name).unlink()
+        people.pop(7, None)
+    assert said[0] == said[1]
+    assert len(entered) == 6
+
+
+@pytest.mark.parametrize("place", ["stdout", "artifact"])
+def test_a_leak_would_be_seen(
+    here: Here, tmp_path: Path, entered: list[tuple[Plan, Any]], monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The size of the data, said or written."""
+    data = tmp_path / "people.csv"
+    if place == "stdout":
+        monkeypatch.setattr("privcube.cli.release.count_of", lambda number, noun: f"{data.stat().st_size} {noun}")
+    else:
+        monkeypatch.setattr("privcube.released.artifact.plan_text", lambda plan: f"{data.stat().st_size}")
+    (tmp_path / "spec.toml").write_text(CASES["rows, pure"].spec, encoding="utf-8")
+    found = []
+    for people in ({1: [("F", "7")]}, {1: [("F", "7")], 2: [("M", "15")]}):
+        _write(data, people, by_person=False)
+        found.append(_everything(here, tmp_path))
+        shutil.rmtree(tmp_path / "out")
+        (tmp_path / "ledger.db").unlink()
+    differ = {key for key, own in found[0].items() if own != found[1][key]}
+    assert differ >= ({"result"} if place == "stdout" else {"out/plan.json"})
+    assert entered

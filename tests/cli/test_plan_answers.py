@@ -1,0 +1,146 @@
+"""`privcube plan`: strategies compared, relative errors, the budget that an accuracy needs, plans to keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privcube import Plan
+from privcube.strategies import STRATEGIES
+
+Said = Callable[..., str]
+Write = Callable[..., Path]
+
+BASE_COUNTS = 'strategy = "base_counts"'
+
+
+def _answer(said: Said, *options: str) -> dict[str, Any]:
+    found = json.loads(said("plan", "spec.toml", "--json", *options))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_strategies_are_compared_by_table(said: Said, write_spec: Write) -> None:
+    """S = I, epsilon 1: a cell of a table that adds up n base counts has variance 2n."""
+    write_spec()
+    found = _answer(said, "--compare")["strategies"]
+    assert {line["strategy"] for line in found} == set(STRATEGIES)
+    of = {line["strategy"]: line for line in found}
+    assert of["base_counts"]["tables"] == pytest.approx({"sex": 20**0.5, "age": 2, "sex x age": 2**0.5})
+    assert of["base_counts"]["worst_table"] == "sex"
+    assert of["base_counts"]["std_error"] == pytest.approx(((2 * 20 + 10 * 4 + 20 * 2) / 32) ** 0.5)
+    assert "Gaussian" in of["residual"]["refused"]
+    usable = [line["std_error"] for line in found if line["refused"] is None]
+    assert len(usable) > 3
+    assert usable == sorted(usable)  # all weights are 1
+    text = said("plan", "spec.toml", "--compare")
+    assert "residual: cannot be used here; plan: expected Gaussian noise" in text
+    table = text.split("\n\n")[-1].splitlines()
+    assert table[0].split()[0] == "table"
+    assert len(table) == 4
+
+
+def test_the_first_strategy_is_the_one_that_auto_takes(said: Said, write_spec: Write) -> None:
+    write_spec()
+    first = _answer(said, "--compare")["strategies"][0]["strategy"]
+    assert _answer(said)["options"]["strategy"] == first
+
+
+def test_relative_errors_of_counts(said: Said, write_spec: Write) -> None:
+    """A single discrete Laplace draw of scale 1 stays within 2.12 standard errors of 1.357 in 95 % of cases."""
+    write_spec(plan=BASE_COUNTS)
+    (_, _, both) = _answer(said, "--count", "50,500")["relative_errors"]
+    assert both["table"] == "sex x age"
+    assert both["margin"] == pytest.approx(2.118 * 1.841347**0.5, rel=1e-2)
+    assert both["relative_error"] == pytest.approx({"50": both["margin"] / 50, "500": both["margin"] / 500})
+    text = said("plan", "spec.toml", "--count", "50,500")
+    assert "Relative error to expect (95 % confidence)" in text
+    assert ["sex", "x", "age", "±", "2.9", "5.7", "%", "0.57", "%"] in [line.split() for line in text.splitlines()]
+
+
+def test_relative_errors_of_a_few_sizes_if_none_is_given(said: Said, write_spec: Write) -> None:
+    write_spec(plan=BASE_COUNTS)
+    assert list(_answer(said, "--count")["relative_errors"][0]["relative_error"]) == ["100", "1000", "10000"]
+    few = said("plan", "spec.toml", "--tables", "1", "--count")
+    assert few.count("... and 2 more tables (--tables 0 lists all)") == 2
+
+
+@pytest.mark.parametrize("sizes", ["0", "1.5", "many", "", "1,,2", "9" * 30])
+def test_sizes_that_are_none(refused_here: Said, write_spec: Write, sizes: str) -> None:
+    write_spec()
+    assert "--count" in refused_here("plan", "spec.toml", "--count", sizes)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "name", "power"),
+    [
+        ('epsilon = "0.01"', "epsilon", 1),
+        ('rho = "0.0001"', "rho", 2),
+        ('epsilon = "0.1"\ndelta = "1e-6"', "epsilon", 1),
+        ('epsilon = "0.1"\ndelta = "1e-6"\ncalibration = "classic"', "epsilon", 1),
+    ],
+)
+@pytest.mark.parametrize("finer", [2.0, 0.25])
+def test_the_budget_for_an_accuracy(
+    said: Said, write_spec: Write, privacy: str, name: str, power: int, finer: float
+) -> None:
+    """Where noise is wide, the margin is inverse to epsilon or to the root of rho; the plan then made confirms it."""
+    write_spec(privacy=privacy, plan=BASE_COUNTS)
+    now = _answer(said, "--accuracy", "1 at 90% on sex x age")["accuracy"]["margin_now"]
+    wanted = round(now / finer, 1)
+    found = _answer(said, "--accuracy", f"{wanted} at 90% on age x sex")["accuracy"]
+    before = float(privacy.split('"')[1])
+    precision = 0.1 if "delta" in privacy and "classic" not in privacy else 0.005
+    assert float(found["needed"][name]) == pytest.approx(before * finer**power, rel=precision)
+    assert 0.995 * wanted < found["margin_then"] <= wanted
+    write_spec(
+        privacy=privacy.replace(f'"{privacy.split(chr(34))[1]}"', f'"{found["needed"][name]}"', 1), plan=BASE_COUNTS
+    )
+    again = _answer(said, "--accuracy", f"{wanted} at 90% on sex x age")["accuracy"]
+    assert again["margin_now"] == pytest.approx(found["margin_then"])
+    assert again["needed"] == found["needed"]
+
+
+def test_accuracy_is_for_the_worst_table_if_none_is_named(said: Said, write_spec: Write) -> None:
+    write_spec(plan=BASE_COUNTS)
+    assert _answer(said, "--accuracy", "5")["accuracy"]["table"] == "sex"
+    text = said("plan", "spec.toml", "--accuracy", "5 at 99%")
+    assert "Accuracy    ± 5 with 99 % confidence for each number of sex needs epsilon = " in text
+    assert "half the margin takes twice the epsilon" in text
+    write_spec(privacy='rho = "0.5"', plan=BASE_COUNTS)
+    assert "half the margin takes four times the rho" in said("plan", "spec.toml", "--accuracy", "5 at 99%")
+
+
+def test_accuracy_is_for_tables_that_were_not_asked_for_too(said: Said, write_spec: Write) -> None:
+    write_spec(plan=BASE_COUNTS)
+    assert _answer(said, "--accuracy", "50 on total")["accuracy"]["table"] == "total"
+
+
+def test_an_accuracy_that_no_budget_reaches(refused_here: Said, write_spec: Write) -> None:
+    write_spec(plan=BASE_COUNTS)
+    assert "available: sex, age" in refused_here("plan", "spec.toml", "--accuracy", "50 on nothing")
+    assert "one that some budget reaches" in refused_here("plan", "spec.toml", "--accuracy", "1" + "0" * 40)
+
+
+def test_a_plan_that_is_kept(said: Said, refused_here: Said, write_spec: Write, tmp_path: Path) -> None:
+    write_spec()
+    assert "next: `privcube release spec.toml --plan plan.json`" in said("plan", "spec.toml", "--save", "plan.json")
+    kept = Plan.from_json((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    assert kept.digest == _answer(said)["digest"]
+    assert "nothing is overwritten" in refused_here("plan", "spec.toml", "--save", "plan.json")
+
+
+def test_everything_at_once(said: Said, write_spec: Write) -> None:
+    write_spec()
+    assert set(_answer(said, "--compare", "--count", "--accuracy", "9")) == {
+        "strategies",
+        "relative_errors",
+        "accuracy",
+    }
+    text = said("plan", "spec.toml", "--compare", "--accuracy", "9", "--count")
+    places = [text.index(word) for word in ("Guarantee ", "Strategies by", "Relative error", "Accuracy ")]
+    assert places == sorted(places)

@@ -1,0 +1,625 @@
+"""From records to published tables and back: release, show, query, verify, export, ledger, on good and bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privcube import Release
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+Here = Callable[..., Any]
+Said = Callable[..., str]
+Write = Callable[..., Path]
+
+LEDGER = 'epsilon = "1"\nledger = "ledger.db"\ntotal_epsilon = "2.5"'
+MARGINALS = 'strategy = "marginals"'
+
+
+def _remaining(said: Said) -> str:
+    remaining = json.loads(said("ledger", "spec.toml", "--json"))["remaining"]
+    assert isinstance(remaining, str)
+    return remaining
+
+
+def _files(folder: Path) -> set[str]:
+    return {file.relative_to(folder).as_posix() for file in folder.rglob("*")}
+
+
+# All of it, through the installed command
+
+
+def test_from_init_to_ledger(privcube: Command, ready: Path) -> None:
+    def run(*arguments: str) -> str:
+        result = privcube(*arguments)
+        assert (result.returncode, result.stderr) == (0, "")
+        return result.stdout
+
+    run("plan", "spec.toml", "--save", "plan.json")
+    text = run("release", "spec.toml", "--plan", "plan.json")
+    assert text.splitlines() == [
+        "Published   out: 3 tables, 32 cells",
+        "Guarantee   epsilon = 1 (pure), adding or removing one row",
+        "Ledger      epsilon 1.5 of 2.5 left after 1 release",
+        "Next        privcube show out; privcube verify out --spec spec.toml",
+    ]
+    assert "sex x age" in run("show", "out")
+    assert "sex  estimate  margin  std. error" in run("show", "out", "sex")
+    assert "Estimate" in run("query", "out", "sex=F", "age=3..7")
+    assert run("verify", "out", "--spec", "spec.toml").endswith("out: all checks passed\n")
+    assert run("export", "out", "--format", "csv", "--to", "tables.csv") == "wrote 3 tables to tables.csv\n"
+    assert "epsilon 1.5 of 2.5; 1 is spent" in run("ledger", "spec.toml")
+    assert "out is as it was published" in run("ledger", "check", "spec.toml")
+    assert {file.name for file in ready.iterdir()} == {
+        "people.csv", "spec.toml", "plan.json", "ledger.db", "out", "tables.csv",
+    }  # fmt: skip
+
+
+def test_demo_in_an_empty_folder(privcube: Command, tmp_path: Path) -> None:
+    started = time.monotonic()
+    result = privcube("demo")
+    assert time.monotonic() - started < 60
+    assert (result.returncode, result.stderr) == (0, "")
+    text = result.stdout
+    home = tmp_path / "privcube-demo"
+    assert {file.name for file in home.iterdir()} == {"discharges.csv", "spec.toml", "ledger.db", "out"}
+    for step in ("plan", "release", "verify", "show", "query"):
+        assert f"$ privcube {step} privcube-demo/" in text
+    assert "Published   privcube-demo/out: 38 tables, 1,089 cells" in text
+    assert "privcube-demo/out: all checks passed" in text
+    assert "What to look at next:" in text
+    assert (home / "out" / "PRIVACY.md").exists()
+    with (home / "discharges.csv").open(encoding="utf-8") as stream:
+        rows = Counter(line.partition(",")[0] for line in stream)
+    assert 95_000 < rows.total() < 105_000
+    answer = Release.open(home / "out").query({})  # rows beyond two of a patient do not count
+    assert abs(answer.estimate - sum(min(own, 2) for own in rows.values())) < 10 * answer.std_error
+
+
+@pytest.mark.parametrize("target", ["full", "file", "file/below"])
+def test_demo_needs_a_folder_of_its_own(refused_here: Said, tmp_path: Path, target: str) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("mine", encoding="utf-8")
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    before = _files(tmp_path)
+    assert "folder" in refused_here("demo", target)
+    assert _files(tmp_path) == before
+
+
+# release
+
+
+def test_release_as_json(said: Said, ready: Path) -> None:
+    found = json.loads(said("release", "spec.toml", "--json", "--output", "elsewhere"))
+    assert found == {
+        "folder": "elsewhere",
+        "tables": 3,
+        "cells": 32,
+        "guarantee": "epsilon = 1 (pure), adding or removing one row",
+        "amounts": {"epsilon": "1"},
+        "ledger": {"releases": 1, "currency": "epsilon", "total": "2.5", "remaining": "1.5"},
+    }
+    assert (ready / "elsewhere").is_dir()
+    assert not (ready / "out").exists()
+
+
+def test_a_spec_in_another_folder(said: Said, ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths in a spec are relative to it, options to where the command is run."""
+    (ready / "here").mkdir()
+    monkeypatch.chdir(ready / "here")
+    assert "Published   ../out" in said("release", "../spec.toml")
+    assert "Published   mine" in said("release", "../spec.toml", "--output", "mine")
+    assert (ready / "out").is_dir()
+    assert (ready / "here" / "mine").is_dir()
+    assert " ../out " in said("ledger", "../spec.toml")
+
+
+def test_a_release_without_a_ledger_says_so(said: Said, write_spec: Write, write_people: Callable[[], Path]) -> None:
+    write_people()
+    write_spec(plan=MARGINALS)
+    assert "nothing remembers what was spent" in said("release", "spec.toml")
+
+
+def test_releases_beyond_the_total_are_refused(said: Said, refused_here: Said, ready: Path) -> None:
+    said("release", "spec.toml", "--output", "one")
+    said("release", "spec.toml", "--output", "two")
+    before = _files(ready)
+    sentence = refused_here("release", "spec.toml", "--output", "three")
+    assert "costs at most what is left, 0.5" in sentence
+    assert "one that costs 1" in sentence
+    assert _files(ready) == before
+    assert _remaining(said) == "0.5"
+
+
+def test_an_output_that_exists_costs_nothing(said: Said, refused_here: Said, ready: Path) -> None:
+    said("release", "spec.toml")
+    content = {name: (ready / "out" / name).read_bytes() for name in _files(ready / "out") if "." in name}
+    assert "nothing is overwritten" in refused_here("release", "spec.toml")
+    (ready / "file").write_text("mine", encoding="utf-8")
+    assert "nothing is overwritten" in refused_here("release", "spec.toml", "--output", "file")
+    assert _remaining(said) == "1.5"
+    assert content == {name: (ready / "out" / name).read_bytes() for name in content}
+
+
+def test_an_output_that_cannot_be_made_costs_nothing(said: Said, refused_here: Said, ready: Path) -> None:
+    said("release", "spec.toml")
+    refused_here("release", "spec.toml", "--output", "no/such/folder")
+    refused_here("release", "spec.toml", "--output", "spec.toml/out")
+    assert _remaining(said) == "1.5"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"M"]', '"M", "X"]'), ('epsilon = "1"', 'epsilon = "0.5"'), ("all_kway = [1, 2]", "all_kway = [2]")],
+    ids=["schema", "guarantee", "workload"],
+)
+def test_a_spec_edited_after_the_plan_is_refused(
+    said: Said, refused_here: Said, ready: Path, old: str, new: str
+) -> None:
+    said("plan", "spec.toml", "--save", "plan.json")
+    spec = ready / "spec.toml"
+    text = spec.read_text(encoding="utf-8")
+    assert old in text
+    spec.write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert "the spec was changed" in refused_here("release", "spec.toml", "--plan", "plan.json")
+    assert not (ready / "out").exists()
+    assert not (ready / "ledger.db").exists()
+
+
+def test_a_plan_that_was_edited_is_refused(said: Said, refused_here: Said, ready: Path) -> None:
+    said("plan", "spec.toml", "--save", "plan.json")
+    file = ready / "plan.json"
+    document = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**document, "denominator": document["denominator"] // 2}), encoding="utf-8")
+    assert "it was changed" in refused_here("release", "spec.toml", "--plan", "plan.json")
+    assert "a file that can be read" in refused_here("release", "spec.toml", "--plan", "nowhere.json")
+    file.write_bytes(b"\xff\xfe")
+    assert "not text in UTF-8" in refused_here("release", "spec.toml", "--plan", "plan.json")
+
+
+def test_a_plan_printed_by_plan_is_taken_too(said: Said, ready: Path) -> None:
+    (ready / "plan.json").write_text(said("plan", "spec.toml", "--json"), encoding="utf-8")
+    said("release", "spec.toml", "--plan", "plan.json")
+
+
+def test_data_that_is_missing_or_lacks_a_column_costs_nothing(said: Said, refused_here: Said, ready: Path) -> None:
+    said("release", "spec.toml", "--output", "one")
+    data = ready / "people.csv"
+    data.rename(ready / "moved.csv")
+    before = _files(ready)
+    assert "people.csv" in refused_here("release", "spec.toml")
+    assert _files(ready) == before
+    data.write_text("sex,height\nF,1\n", encoding="utf-8")
+    assert "one column named 'age'" in refused_here("release", "spec.toml")
+    assert _remaining(said) == "1.5"
+    assert not (ready / "out").exists()
+
+
+def test_a_value_that_is_refused_leaves_the_charge_and_is_not_quoted(
+    said: Said, refused_here: Said, ready: Path
+) -> None:
+    """It is found while records are read, after the charge."""
+    with (ready / "people.csv").open("a", encoding="utf-8") as stream:
+        stream.write("CANARY,3\n")
+    sentence = refused_here("release", "spec.toml")
+    assert "column 'sex'" in sentence
+    assert "CANARY" not in sentence
+    assert _remaining(said) == "1.5"
+    assert not (ready / "out").exists()
+    assert said("ledger", "recover", "spec.toml") == "release 1: abandoned\n"
+    assert not [name for name in _files(ready) if "staged" in name]
+
+
+def test_drafts_are_refused(said: Said, refused_here: Said, ready: Path) -> None:
+    (ready / "spec.toml").unlink()
+    said("init", "--from", "people.csv")
+    assert "confirmed" in refused_here("release", "spec.toml")
+
+
+# Ledgers
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anything")
+def test_a_ledger_that_cannot_be_written(said: Said, refused_here: Said, ready: Path) -> None:
+    said("release", "spec.toml", "--output", "one")
+    (ready / "ledger.db").chmod(0o444)
+    assert "ledger" in refused_here("release", "spec.toml")
+    assert not (ready / "out").exists()
+    assert _remaining(said) == "1.5"
+
+
+def test_a_ledger_that_sqlite_takes_for_read_only(
+    said: Said, refused_here: Said, ready: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for root, who may write anything: the file is opened read-only."""
+    said("release", "spec.toml", "--output", "one")
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda name, **options: connect(name.replace("mode=rw", "mode=ro"), **options)
+    )
+    assert "can be written" in refused_here("release", "spec.toml")
+    assert not (ready / "out").exists()
+    assert _remaining(said) == "1.5"
+
+
+def test_the_ledger_of_another_data_set(said: Said, refused_here: Said, ready: Path) -> None:
+    said("release", "spec.toml", "--output", "one")
+    shutil.copy(ready / "people.csv", ready / "others.csv")
+    spec = ready / "spec.toml"
+    spec.write_text(spec.read_text(encoding="utf-8").replace("people.csv", "others.csv"), encoding="utf-8")
+    for command in (["release"], ["ledger"], ["ledger", "check"], ["ledger", "recover"]):
+        sentence = refused_here(*command, "spec.toml")
+        assert "its own data set, 'people.csv'" in sentence
+    assert not (ready / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no ledger", b"SQLite format 3\0" + b"\0" * 200], ids=["empty", "text", "cut"]
+)
+def test_a_file_that_is_no_ledger(refused_here: Said, ready: Path, content: bytes) -> None:
+    (ready / "ledger.db").write_bytes(content)
+    for command in ("release", "ledger"):
+        assert "ledger.db" in refused_here(command, "spec.toml")
+    assert (ready / "ledger.db").read_bytes() == content
+    assert not (ready / "out").exists()
+
+
+def test_a_ledger_that_is_not_there(refused_here: Said, ready: Path, write_spec: Write) -> None:
+    assert "a release creates it" in refused_here("ledger", "spec.toml")
+    assert not (ready / "ledger.db").exists()
+    write_spec()
+    assert "a ledger in the spec" in refused_here("ledger", "spec.toml")
+
+
+def test_the_ledger_lists_what_happened(said: Said, ready: Path) -> None:
+    said("release", "spec.toml", "--output", "one")
+    text = said("ledger", "spec.toml")
+    assert text == said("ledger", "show", "spec.toml")
+    assert "Ledger      ledger.db\nData        people.csv\nTotal       epsilon = 2.5 (pure)" in text
+    (line,) = [line.split() for line in text.splitlines() if line.startswith("1 ")]
+    assert (line[0], line[1], line[-2], line[-1]) == ("1", "published", "one", "1")
+    found = json.loads(said("ledger", "--json", "spec.toml"))
+    (entry,) = found["releases"]
+    assert (found["total"], found["spent"], found["remaining"]) == ("2.5", "1", "1.5")
+    assert entry["state"] == "published"
+    assert entry["folder"] == str(ready / "one")
+    assert set(entry["times"]) == {"reserved", "committed", "published"}
+    assert said("ledger", "recover", "spec.toml").startswith("nothing to recover")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["chekc", "spec.toml"], ["a.toml", "b.toml"], []], ids=["misspelt", "two", "none"]
+)
+def test_ledger_commands_that_are_none(here: Here, arguments: list[str]) -> None:
+    result = here("ledger", *arguments)
+    assert result.code == 2
+    assert "No such command" in result.err or "Usage: privcube ledger" in result.out + result.err
+
+
+def test_a_ledger_in_rho(said: Said, write_spec: Write, write_people: Callable[[], Path]) -> None:
+    write_people()
+    write_spec(privacy='epsilon = "1"\ndelta = "1e-6"\nledger = "l.db"\ntotal_epsilon = "2"\ntotal_delta = "1e-6"')
+    assert "Ledger      rho 0.0" in said("release", "spec.toml")
+    assert "Left        rho 0.0" in said("ledger", "spec.toml")
+
+
+def test_check_finds_a_folder_that_was_changed_or_moved(said: Said, here: Here, ready: Path) -> None:
+    said("release", "spec.toml")
+    (ready / "out").rename(ready / "moved")
+    assert "no longer in out" in said("ledger", "check", "spec.toml")
+    (ready / "moved").rename(ready / "out")
+    _flip(ready / "out" / "release.json")
+    result = here("ledger", "check", "spec.toml")
+    assert result.code == 1
+    assert "CHANGED, out is not what was published" in result.out
+
+
+def test_recovery_publishes_the_very_bytes_after_a_crash_before_the_rename(
+    said: Said, ready: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process dies after the commit; everything it would have cleaned up stays, as after kill -9."""
+    code = (
+        "import os, sys, privcube.pipeline as pipeline\n"
+        "pipeline._rename = lambda staged, final: os._exit(9)\n"
+        "from privcube.cli.main import main\n"
+        "sys.argv = ['privcube', 'release', 'spec.toml']\n"
+        "main()\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ready, check=False).returncode == 9
+    (staged,) = [name for name in ready.iterdir() if "staged" in name.name]
+    bytes_of = {name: (staged / name).read_bytes() for name in _files(staged) if (staged / name).is_file()}
+    assert "If none is running, clean up: privcube ledger recover spec.toml" in said("ledger", "spec.toml")
+    assert said("ledger", "recover", "spec.toml") == "release 1: published\n"
+    assert bytes_of == {name: (ready / "out" / name).read_bytes() for name in bytes_of}
+    assert not staged.exists()
+    assert said("verify", "out", "--spec", "spec.toml").endswith("all checks passed\n")
+
+
+# verify
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def test_a_flipped_byte_is_found_and_named(said: Said, here: Here, ready: Path) -> None:
+    said("release", "spec.toml")
+    for name in sorted(_files(ready / "out")):
+        file = ready / "out" / name
+        if not file.is_file():
+            continue
+        content = file.read_bytes()
+        _flip(file)
+        result = here("verify", "out")
+        assert result.code == 1, (name, result)
+        failed = [line for line in result.out.splitlines() if line.startswith("FAIL")]
+        assert failed
+        assert any(name in line for line in failed), (name, failed)
+        file.write_bytes(content)
+    assert said("verify", "out").endswith("out: all checks passed\n")
+
+
+def test_verify_as_json(said: Said, here: Here, ready: Path) -> None:
+    said("release", "spec.toml")
+    found = json.loads(said("verify", "out", "--spec", "spec.toml", "--json"))
+    assert found["passed"] is True
+    assert found["checks"][-1]["check"] == "ledger"
+    assert all(check["passed"] for check in found["checks"])
+    (ready / "out" / "release.json").unlink()
+    result = here("verify", "out", "--json")
+    assert result.code == 1
+    assert json.loads(result.out)["passed"] is False
+
+
+def test_verify_asks_the_ledger(said: Said, here: Here, ready: Path) -> None:
+    said("release", "spec.toml", "--output", "one")
+    shutil.copy(ready / "ledger.db", ready / "old.db")
+    said("release", "spec.toml", "--output", "two")
+    shutil.copy(ready / "old.db", ready / "ledger.db")  # a backup is restored
+    assert said("verify", "one", "--spec", "spec.toml").endswith("one: all checks passed\n")
+    result = here("verify", "two", "--spec", "spec.toml")
+    assert result.code == 1
+    assert "FAIL  ledger: the ledger has no event that paid for this release" in result.out
+    assert result.out.endswith("two: 1 check failed\n")
+
+
+def test_verify_of_what_is_no_release(refused_here: Said, ready: Path) -> None:
+    refused_here("verify", "nowhere")
+    refused_here("verify", "spec.toml")
+    (ready / "empty").mkdir()
+    assert "the folder of a release" in refused_here("verify", "empty")
+    refused_here("verify", ".")
+    for command in ("show", "query"):
+        refused_here(command, "nowhere")
+        refused_here(command, "empty")
+
+
+def test_verify_without_a_ledger(said: Said, here: Here, write_spec: Write, write_people: Callable[[], Path]) -> None:
+    write_people()
+    write_spec(plan=MARGINALS)
+    said("release", "spec.toml")
+    said("verify", "out")
+    write_spec(plan=MARGINALS, privacy=LEDGER)
+    result = here("verify", "out", "--spec", "spec.toml")
+    assert result.code == 1
+    assert "made without a ledger" in result.out
+
+
+# show and query
+
+
+@pytest.fixture
+def released(said: Said, ready: Path) -> Path:
+    """A folder in which `out` is a release."""
+    said("release", "spec.toml")
+    return ready
+
+
+def test_show_lists_the_tables(said: Said, released: Path) -> None:
+    lines = said("show", "out").splitlines()
+    assert lines[0] == "Guarantee   epsilon = 1 (pure), adding or removing one row"
+    assert lines[1] == "Tables      3 tables, 32 cells"
+    assert [line.split()[0] for line in lines[3:]] == ["table", "sex", "age", "sex"]
+    assert said("show", "out", "--rows", "1").endswith("... and 2 more tables (--rows 0 lists all)\n")
+    found = json.loads(said("show", "out", "--json"))
+    assert [table["cells"] for table in found["tables"]] == [2, 10, 20]
+
+
+def test_show_says_what_the_release_says(said: Said, released: Path) -> None:
+    table = Release.open(released / "out").table(("sex", "age"), confidence=0.9)
+    found = json.loads(said("show", "out", "age", "sex", "--json", "--confidence", "0.9"))
+    assert found["table"] == "sex x age"
+    assert [list(row["labels"].values()) for row in found["rows"]] == table[["sex", "age"]].to_numpy().tolist()
+    for column in ("estimate", "std_error", "low", "high", "low_all", "high_all"):
+        assert [row[column] for row in found["rows"]] == pytest.approx(table[column].tolist())
+    listed = json.loads(said("show", "out", "--json"))["tables"][2]
+    assert listed["std_error"] == pytest.approx(float((table["std_error"] ** 2).mean()) ** 0.5)
+
+
+def test_show_prints_aligned_columns(said: Said, released: Path) -> None:
+    lines = said("show", "out", "sex x age", "--rows", "12").splitlines()
+    assert lines[0] == "sex x age: 20 cells; each margin holds with 95 % confidence"
+    table = lines[2:15]
+    assert len({len(line) for line in table}) == 1
+    assert len({line.index("±") for line in table[1:]}) == 1
+    assert lines[15] == "... and 8 more lines (--rows 0 shows all)"
+    assert "hold for all 20 numbers at once with 95 % confidence" in lines[-1]
+    assert said("show", "out", "total").splitlines()[0] == "total: 1 cell; each margin holds with 95 % confidence"
+
+
+def test_wrong_tables(refused_here: Said, released: Path) -> None:
+    assert "did you mean 'sex'?" in refused_here("show", "out", "sxe")
+    assert "did you mean 'age'?" in refused_here("export", "out", "sex x agee", "--format", "csv", "--to", "t")
+    assert not (released / "t").exists()
+
+
+def test_query_says_what_the_release_says(said: Said, released: Path) -> None:
+    expected = Release.open(released / "out").query({"sex": "F", "age": slice(3, 7)}, confidence=0.9)
+    found = json.loads(said("query", "out", "sex=F", "age=3..7", "--confidence", "0.9", "--json"))
+    assert found["conditions"] == ["sex=F", "age=3..7"]
+    for name in ("estimate", "std_error", "low", "high", "confidence"):
+        assert found[name] == pytest.approx(getattr(expected, name))
+    lines = said("query", "out", "sex=F", "age=3..7").splitlines()
+    assert lines[0] == "Count of    sex=F, age=3..7"
+    assert [line.split()[0] for line in lines] == ["Count", "Estimate", "Interval", "Std."]
+    assert said("query", "out").startswith("Count of    all records\n")
+
+
+def test_wrong_queries(refused_here: Said, released: Path) -> None:
+    assert "available: F, M" in refused_here("query", "out", "sex=X")
+    assert "did you mean 'sex'?" in refused_here("query", "out", "sxe=F")
+
+
+@pytest.mark.parametrize("value", ["0", "1", "-1", "nan", "high"])
+def test_a_confidence_that_is_none(here: Here, value: str) -> None:
+    assert here("query", "out", "--confidence", value).code == 2
+
+
+# export
+
+
+@pytest.mark.parametrize(
+    ("kind", "target"), [("csv", "t.csv"), ("parquet", "t.pq"), ("xlsx", "t.xlsx"), ("json-stat", "t.json")]
+)
+def test_export(said: Said, refused_here: Said, released: Path, kind: str, target: str) -> None:
+    assert said("export", "out", "--format", kind, "--to", target) == f"wrote 3 tables to {target}\n"
+    assert (released / target).exists()
+    before = {name: (released / name).read_bytes() for name in _files(released) if (released / name).is_file()}
+    refused_here("export", "out", "--format", kind, "--to", target)
+    assert before == {name: (released / name).read_bytes() for name in before}
+    assert said("export", "out", "age x sex", "--format", kind, "--to", f"2{target}") == f"wrote 1 table to 2{target}\n"
+
+
+# Names, interruption, errors inside
+
+
+def test_names_reach_no_terminal_raw(
+    said: Said, write_spec: Write, write_people: Callable[[], Path], tmp_path: Path
+) -> None:
+    """U+202E turns text around, U+200B has no width: names may have them, terminals do not get them."""
+    write_people()
+    odd = "a\\u202eb\\u200bc"
+    write_spec(attributes=f'[[attributes]]\nname = "{odd}"\nvalues = ["F", "M"]', workload="all_kway = [1]")
+    data = (tmp_path / "people.csv").read_text(encoding="utf-8").replace("sex", "a\u202eb\u200bc", 1)
+    (tmp_path / "people.csv").write_text(data, encoding="utf-8")
+    texts = [
+        said("release", "spec.toml"),
+        said("show", "out"),
+        said("show", "out", "--json"),
+        said("show", "out", "a\u202eb\u200bc"),
+        said("query", "out", "a\u202eb\u200bc=F"),
+        said("plan", "spec.toml", "--compare", "--count", "--accuracy", "5"),
+        said("plan", "spec.toml", "--json"),
+    ]
+    assert all(text.replace("\n", "").replace("±", "+").isprintable() for text in texts)
+    assert "a\\u202eb\\u200bc" in texts[1]
+
+
+def test_a_folder_whose_name_colours_the_terminal(here: Here) -> None:
+    for command in ("show", "query", "verify"):
+        result = here(command, "\x1b[31mout\x9b")
+        assert result.code == 2
+        assert "\x1b" not in result.err
+        assert "\x9b" not in result.err
+
+
+def test_an_error_inside_is_told_without_its_words(here: Here, ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library's message may quote records; where it happened may be told."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("CANARY")
+
+    monkeypatch.setattr("privcube.pipeline.publish", fail)
+    result = here("release", "spec.toml")
+    assert result.code == 70
+    assert "internal error RuntimeError" in result.err
+    assert "release.py" in result.err
+    assert "CANARY" not in result.out + result.err
+
+
+def test_a_full_disk_is_one_sentence(here: Here, ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "out/tables")
+
+    monkeypatch.setattr("privcube.pipeline.publish", fail)
+    result = here("release", "spec.toml")
+    assert result.code == 2
+    assert result.err == "privcube: file 'out/tables': expected to read and write, given 'No space left on device'\n"
+
+
+SLOW = """
+import sys, time, privcube.sensitive.engines.local as local
+from privcube.sensitive.refusals import without_quotes
+def slow(*arguments):
+    print("reading", flush=True)
+    {wait}
+local.coded_batches = slow
+from privcube.cli.main import main
+sys.argv = ["privcube", "release", "spec.toml"]
+main()
+"""
+WAITS = {
+    "in Python": "time.sleep(60)",
+    "in DuckDB": "with without_quotes('file', 'records'), local.connected() as connection:\n"
+    "        connection.sql('SELECT sum(a.range * b.range) FROM range(3000000) a, range(3000000) b').fetchall()",
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_an_interrupted_release(ready: Path, said: Said, wait: str) -> None:
+    """Ctrl-C while records are read: one sentence, code 130, nothing left but the charge."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW.format(wait=wait)],
+        cwd=ready,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "reading\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == ""
+    assert err.strip() == "privcube: interrupted; what a release has charged stays spent (see `privcube ledger`)"
+    assert _remaining(said) == "1.5"
+    assert not [name for name in _files(ready) if "staged" in name or name == "out"]
+
+
+# Completion
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("privcube ver", "verify"),
+        ("privcube plan spec.toml --strategy mar", "marginals"),
+        ("privcube show out se", "sex x age"),
+        ("privcube query out ag", "age="),
+        ("privcube query out sex=", "sex=F"),
+    ],
+)
+def test_the_shell_completes(privcube: Command, released: Path, line: str, found: str) -> None:
+    result = privcube(_PRIVCUBE_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(len(line.split()) - 1))
+    assert f"plain,{found}" in result.stdout.splitlines()
+    assert result.stderr == ""
+
+
+def test_nothing_is_completed_where_there_is_no_release(privcube: Command) -> None:
+    result = privcube(_PRIVCUBE_COMPLETE="bash_complete", COMP_WORDS="privcube show nowhere se", COMP_CWORD="3")
+    assert (result.stdout.strip(), result.stderr) == ("", "")

@@ -1,0 +1,44 @@
+"""The tutorial notebook runs from top to bottom, and is kept without outputs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial" / "tutorial.ipynb"
+
+
+@pytest.fixture(scope="module")
+def notebook() -> Any:
+    """The notebook as it is kept."""
+    return nbformat.read(TUTORIAL, as_version=4)
+
+
+def test_the_notebook_is_kept_without_outputs(notebook: Any) -> None:
+    nbformat.validate(notebook)
+    for cell in notebook.cells:
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+
+
+def test_links_lead_somewhere(notebook: Any) -> None:
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    targets = re.findall(r"\]\(([^)#]+)\)", text)
+    assert targets
+    assert all((TUTORIAL.parent / target).exists() for target in targets)
+
+
+@pytest.mark.filterwarnings("default")  # of the notebook's machinery; those of its cells are shown in their outputs
+def test_the_notebook_runs(notebook: Any, tmp_path: Path) -> None:
+    from nbclient import NotebookClient
+
+    ran = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output for cell in ran.cells for output in cell.get("outputs", [])]
+    assert not [output for output in outputs if output.get("name") == "stderr"]
+    text = "\n".join(str(output.get("text", output.get("data", {}).get("text/plain", ""))) for output in outputs)
+    assert "epsilon = 1 (pure), adding or removing one person with at most 2 rows" in text
+    assert "# Privacy statement" in text

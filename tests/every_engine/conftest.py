@@ -1,0 +1,25 @@
+"""Every test that asks for a `holder` runs once for each way of holding a table: local ones, PostgreSQL, Spark.
+
+One that asks for a `coder` runs once for each program that codes: all local ones use the same, so that two of them do.
+"""
+
+from __future__ import annotations
+
+import pytest
+from canaries import Surroundings
+from holders import holders
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "holder" in metafunc.fixturenames:
+        metafunc.parametrize("holder", holders())
+    if "coder" in metafunc.fixturenames:
+        metafunc.parametrize("coder", holders(local=("csv", "parquet")))
+
+
+@pytest.fixture
+def surroundings(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder
+) -> Surroundings:
+    """What is printed, logged or warned of while a test runs."""
+    return Surroundings(capfd, caplog, recwarn)

@@ -1,0 +1,159 @@
+"""The local engine: bounded memory, news of progress, nothing left behind, and what is refused before it is charged."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from holders import request_for
+
+from privcube import Attribute, PureDP, Schema, Workload, errors, plan
+from privcube.sensitive import counting
+from privcube.sensitive.engine import CountRequest
+from privcube.sensitive.engines.local import LocalEngine, connected
+from privcube.sensitive.gate import measure
+from privcube.sensitive.progress import COUNTING, READING
+from privcube.sensitive.scans import ParquetFiles
+from privcube.sensitive.sources import engine_for
+
+ROWS = 600_000
+ATTRIBUTES = [Attribute("a", size=300), Attribute("b", size=7), Attribute("c", size=70_000)]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pa.Table]:
+    chance = np.random.default_rng(8)
+    table = pa.table({attribute.name: chance.integers(0, attribute.cells, ROWS) for attribute in ATTRIBUTES})
+    file = tmp_path_factory.mktemp("large") / "large.parquet"
+    pq.write_table(table, file)
+    return file, table
+
+
+def test_many_batches_in_little_memory(large: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several rounds of counting; each table as numpy counts it, and news that grow to all records and all tables."""
+    rounds, counted = [], counting.TableCounter._count_gathered
+    monkeypatch.setattr(
+        counting.TableCounter, "_count_gathered", lambda counter: (rounds.append(counter._rows), counted(counter))[1]
+    )
+    file, table = large
+    request = request_for(ATTRIBUTES, [("a", "b"), ("c",), ("b", "c"), ()])
+    heard: list[tuple[str, int, int | None]] = []
+    found = LocalEngine(ParquetFiles([str(file)]), codes_in_memory=1).count(request, lambda *news: heard.append(news))
+    codes = {name: table[name].to_numpy() for name in table.column_names}
+    for names in request.tables:
+        expected = np.zeros([request.schema[name].cells for name in names], dtype=np.int64)
+        np.add.at(expected, tuple(codes[name] for name in names), 1) if names else expected.fill(ROWS)
+        np.testing.assert_array_equal(found.for_the_gate(names), expected)
+    assert sum(rounds) == ROWS
+    assert len([rows for rows in rounds if rows]) >= 2
+    read = [done for stage, done, _ in heard if stage == READING]
+    assert len(read) >= 2
+    assert all(low < high for low, high in pairwise(read))
+    assert read[-1] == ROWS
+    assert heard[-1] == (COUNTING, 4, 4)
+
+
+def test_nothing_is_left_behind(large: tuple[Path, pa.Table], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are sorted by person, if need be on disk: in a folder of its own, which is gone afterwards."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with connected() as connection:
+        (folder,) = tmp_path.iterdir()
+        assert connection.sql("SELECT current_setting('temp_directory')").fetchall() == [(str(folder),)]
+    request = request_for(ATTRIBUTES[:2], [("a", "b")], person="c", max_rows=2)
+    engine = engine_for(large[1].slice(0, 50_000))
+    engine.prepare(request)
+    assert engine.count(request).for_the_gate(("a", "b")).sum() <= 50_000
+    bad = request_for([Attribute("a", size=299)])
+    with pytest.raises(errors.DataError):
+        engine.count(bad)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_printed_or_logged(
+    large: tuple[Path, pa.Table], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.NOTSET)
+    engine_for(large[0]).count(request_for(ATTRIBUTES))
+    assert capfd.readouterr() == ("", "")
+    assert caplog.records == []
+
+
+class Book:
+    """A ledger that writes down."""
+
+    def __init__(self) -> None:
+        self.charges = 0
+
+    def charge(self, digest: str, guarantee: object) -> None:
+        self.charges += 1
+
+
+@pytest.mark.parametrize(
+    "problem", ["file gone", "not Parquet", "cut off", "type", "person's type", "column", "column twice", "reader read"]
+)
+def test_what_can_be_seen_without_records_costs_nothing(problem: str, tmp_path: Path) -> None:
+    schema = Schema([Attribute("a", values=["x", "y"]), Attribute("b", size=3)])
+    table = pa.table({"a": ["x", "y"], "b": [1, 2], "who": ["ann", "bob"]})
+    if problem == "type":
+        table = table.set_column(1, "b", pa.array([[1], [2]]))
+    if problem == "person's type":
+        table = table.set_column(2, "who", pa.array([1.5, 2.5]))
+    if problem == "column":
+        table = table.drop_columns(["b"])
+    if problem == "column twice":
+        table = table.append_column("b", pa.array([1, 2]))
+    file = tmp_path / "people.parquet"
+    pq.write_table(table, file)
+    engine = engine_for(file)
+    if problem == "file gone":
+        file.unlink()
+    if problem == "not Parquet":
+        file.write_text("a,b,who\nx,1,ann\n")
+    if problem == "cut off":
+        file.write_bytes(file.read_bytes()[:-20])
+    if problem == "reader read":
+        engine = engine_for(table.to_reader())
+        engine.count(request_for(schema))
+    book = Book()
+    made = plan(Workload.all_kway(schema, 1), PureDP(1), "marginals")
+    with pytest.raises(errors.DataError):
+        measure(made, engine, book, person="who")
+    assert book.charges == 0
+
+
+def test_tables_too_large_to_count_cost_nothing() -> None:
+    schema = Schema([Attribute("a", size=10**6), Attribute("b", size=10**6)])
+    request = CountRequest(schema, (("a", "b"),), None, 1, b"key")
+    engine = engine_for(pd.DataFrame({"a": [1], "b": [1]}))
+    for act in (engine.prepare, engine.count):
+        with pytest.raises(errors.PlanError, match="cells in all"):
+            act(request)
+
+
+def test_tables_out_of_order_cost_nothing() -> None:
+    schema = Schema([Attribute("a", size=2), Attribute("b", size=2)])
+    engine = engine_for(pd.DataFrame({"a": [1], "b": [1]}))
+    with pytest.raises(errors.PlanError, match="in the order of the schema"):
+        engine.prepare(CountRequest(schema, (("b", "a"),), None, 1, b"key"))
+
+
+def test_the_same_rows_of_a_person_whatever_the_threads_and_the_order(tmp_path: Path) -> None:
+    """Batches come in any order; what is kept depends on a person's rows and the key alone."""
+    chance = np.random.default_rng(4)
+    table = pa.table({"who": chance.integers(0, 500, 20_000), "a": chance.integers(0, 50, 20_000)})
+    request = request_for([Attribute("a", size=50)], [("a",)], person="who", max_rows=3)
+    found = []
+    for turned in (table, table.take(chance.permutation(len(table)))):
+        pq.write_table(turned, tmp_path / "people.parquet", row_group_size=500)
+        found.append(engine_for(tmp_path / "people.parquet").count(request).for_the_gate(("a",)).tolist())
+    assert found[0] == found[1]
+    other = CountRequest(request.schema, request.tables, "who", 3, b"another key")
+    assert engine_for(table).count(other).for_the_gate(("a",)).tolist() != found[0]
