@@ -166,7 +166,7 @@ def test_canaries_are_heard_where_nothing_holds_them_back(tmp_path: Path) -> Non
     """The test has power: without our hand over it, DuckDB's error quotes the record."""
     (source,) = FAILURES["too few fields"](tmp_path)
     with pytest.raises(duckdb.Error) as caught:
-        duckdb.sql(
+        duckdb.connect().sql(
             f"FROM read_csv('{source}', auto_detect = false, columns = {{'a': 'TEXT', 'b': 'TEXT', 'c': 'TEXT'}})"
         ).fetchall()
     with pytest.raises(AssertionError):

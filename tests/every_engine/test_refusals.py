@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,14 @@ REFUSED: dict[
     "undeclared text": (WORDS | {"missing": "category"}, "text", WORD, "x"),
     "integer beside a run": ({"values": [1, 2, 3]}, "integer", NUMBER, 2),
     "undeclared decimal": ({"values": [1, 5]}, "decimal", Decimal(NUMBER) + Decimal("0.25"), Decimal(5)),
+    "code above the size": ({"size": 9}, "integer", NUMBER, 8),
+    "fraction": ({"size": 9}, "float", NUMBER + 0.5, 8.0),
+    "boolean among words": (WORDS, "boolean", True, None),
+    "date among words": (WORDS, "date", date(2024, 2, 29), None),
     "NaN": (IN_BINS | ALL_BUT | {"missing": "refuse"}, "float", float("nan"), 1.5),
     "too small": (IN_BINS | ALL_BUT | {"underflow": "refuse"}, "float", -float(NUMBER), 1.5),
+    "too large": (IN_BINS | ALL_BUT | {"overflow": "refuse"}, "integer", NUMBER, 1),
+    "long number": (IN_BINS | ALL_BUT | {"overflow": "refuse"}, "text", str(LONG)[:29], "1.5"),
     "infinite": (IN_BINS | ALL_BUT | {"overflow": "refuse"}, "float", float("inf"), 1.5),
     "no number": (IN_BINS | ALL_BUT | {"other": "refuse"}, "text", f"{LONG} {WORD}", "1.5"),
 }

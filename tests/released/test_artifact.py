@@ -433,6 +433,19 @@ def test_any_name_gives_safe_files_and_a_sound_artifact(attributes: list[str], v
         assert set(labels.column(0).to_pylist()) == set(values)
 
 
+def test_a_column_named_like_a_formula_is_safe(tmp_path: Path) -> None:
+    schema = Schema([Attribute("=cmd()", values=["@x", "y"])])
+    made = plan(Workload.all_kway(schema, 1), PureDP(1), "marginals")
+    save(Release(Measurements(made, np.arange(2))), tmp_path / "out")
+    with (tmp_path / "out" / "tables" / "0001-cmd.csv").open(newline="") as stream:
+        header, *rows = csv.reader(stream)
+    assert header[0] == "'=cmd()"
+    assert [row[0] for row in rows] == ["'@x", "y"]
+    with (tmp_path / "out" / "tables.csv").open(newline="") as stream:
+        assert [row["table"] for row in csv.DictReader(stream)] == ["'=cmd()"]
+    assert pq.read_table(tmp_path / "out" / "tables" / "0001-cmd.parquet").column_names[0] == "=cmd()"
+
+
 def is_formula(cell: str) -> bool:
     try:
         float(cell)

@@ -260,7 +260,7 @@ def test_names_that_differ_in_case_only_are_refused_where_duckdb_cannot_tell_the
     table = pa.table([["x"], ["y"], [1]], names=["a", "A", "b"])
     pq.write_table(table, tmp_path / "people.parquet")
     duckdb.connect(str(tmp_path / "people.duckdb")).close()
-    relation = duckdb.sql("SELECT 'x' AS a, 'y' AS \"A\", 1 AS b")
+    relation = duckdb.connect().sql("SELECT 'x' AS a, 'y' AS \"A\", 1 AS b")
     query = "SELECT 'x' AS a, 'y' AS \"A\", 1 AS b"
     for source in ((tmp_path / "people.parquet",), (tmp_path / "people.duckdb", None, query), (relation,)):
         with pytest.raises(
@@ -280,7 +280,7 @@ def duplicated(folder: Path) -> dict[str, tuple]:
         "csv": (folder / "people.csv",),
         "parquet": (folder / "people.parquet",),
         "duckdb": (folder / "people.duckdb", None, query),
-        "relation": (duckdb.sql(query),),
+        "relation": (duckdb.connect().sql(query),),
         "pandas": (pd.DataFrame([["x", "y", 1]], columns=["a", "a", "b"]),),
         "pyarrow": (table,),
         "reader": (table.to_reader(),),
@@ -369,11 +369,12 @@ def test_objects_are_written_as_the_rule_says() -> None:
         pd.DataFrame({"x": [None, None, None]}),
         pd.DataFrame({"x": [float("nan")] * 3}),
         pd.DataFrame({"x": pd.Categorical([None] * 3)}),
-        duckdb.sql("SELECT NULL AS x FROM range(3)"),
+        "SELECT NULL AS x FROM range(3)",
     ],
     ids=["pyarrow", "polars", "pandas", "pandas floats", "pandas categorical", "duckdb"],
 )
 def test_a_column_of_nothing_but_nulls_is_all_missing(table: Any) -> None:
+    table = duckdb.connect().sql(table) if isinstance(table, str) else table
     for declared in ({"values": ["a"]}, {"size": 1}, {"bins": [0, 1]}, {"values": [True]}):
         attribute = Attribute("x", **declared, missing="category")
         assert counts(table, request_for([attribute], [("x",)])) == [0, 3]
