@@ -20,7 +20,8 @@ OPENING: Final = """\
 
 This page is generated from the commands' own help: `make docs` writes it, `make check` tells when it is out of date.
 
-Anything wrong with the input ends with exit code 2 and one sentence on standard error.
+Exit codes: 0 done; 1 a check failed (`verify`, `ledger check`); 2 something is wrong with the input, in one sentence on
+standard error; 70 an error inside privcube; 130 interrupted.
 """
 
 

@@ -1,8 +1,7 @@
-"""From records to published tables and back: release, show, query, verify, export, ledger, on good and bad input."""
+"""From records to published tables, and the ledger that pays for them, on good and bad input."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -321,7 +320,7 @@ def test_check_finds_a_folder_that_was_changed_or_moved(said: Said, here: Here, 
     (ready / "out").rename(ready / "moved")
     assert "no longer in out" in said("ledger", "check", "spec.toml")
     (ready / "moved").rename(ready / "out")
-    _flip(ready / "out" / "release.json")
+    (ready / "out" / "release.json").write_text("{}", encoding="utf-8")
     result = here("ledger", "check", "spec.toml")
     assert result.code == 1
     assert "CHANGED, out is not what was published" in result.out
@@ -346,163 +345,6 @@ def test_recovery_publishes_the_very_bytes_after_a_crash_before_the_rename(
     assert bytes_of == {name: (ready / "out" / name).read_bytes() for name in bytes_of}
     assert not staged.exists()
     assert said("verify", "out", "--spec", "spec.toml").endswith("all checks passed\n")
-
-
-# verify
-
-
-def _flip(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-
-
-def test_a_flipped_byte_is_found_and_named(said: Said, here: Here, ready: Path) -> None:
-    said("release", "spec.toml")
-    for name in sorted(_files(ready / "out")):
-        file = ready / "out" / name
-        if not file.is_file():
-            continue
-        content = file.read_bytes()
-        _flip(file)
-        result = here("verify", "out")
-        assert result.code == 1, (name, result)
-        failed = [line for line in result.out.splitlines() if line.startswith("FAIL")]
-        assert failed
-        assert any(name in line for line in failed), (name, failed)
-        file.write_bytes(content)
-    assert said("verify", "out").endswith("out: all checks passed\n")
-
-
-def test_verify_as_json(said: Said, here: Here, ready: Path) -> None:
-    said("release", "spec.toml")
-    found = json.loads(said("verify", "out", "--spec", "spec.toml", "--json"))
-    assert found["passed"] is True
-    assert found["checks"][-1]["check"] == "ledger"
-    assert all(check["passed"] for check in found["checks"])
-    (ready / "out" / "release.json").unlink()
-    result = here("verify", "out", "--json")
-    assert result.code == 1
-    assert json.loads(result.out)["passed"] is False
-
-
-def test_verify_asks_the_ledger(said: Said, here: Here, ready: Path) -> None:
-    said("release", "spec.toml", "--output", "one")
-    shutil.copy(ready / "ledger.db", ready / "old.db")
-    said("release", "spec.toml", "--output", "two")
-    shutil.copy(ready / "old.db", ready / "ledger.db")  # a backup is restored
-    assert said("verify", "one", "--spec", "spec.toml").endswith("one: all checks passed\n")
-    result = here("verify", "two", "--spec", "spec.toml")
-    assert result.code == 1
-    assert "FAIL  ledger: the ledger has no event that paid for this release" in result.out
-    assert result.out.endswith("two: 1 check failed\n")
-
-
-def test_verify_of_what_is_no_release(refused_here: Said, ready: Path) -> None:
-    refused_here("verify", "nowhere")
-    refused_here("verify", "spec.toml")
-    (ready / "empty").mkdir()
-    assert "the folder of a release" in refused_here("verify", "empty")
-    refused_here("verify", ".")
-    for command in ("show", "query"):
-        refused_here(command, "nowhere")
-        refused_here(command, "empty")
-
-
-def test_verify_without_a_ledger(said: Said, here: Here, write_spec: Write, write_people: Callable[[], Path]) -> None:
-    write_people()
-    write_spec(plan=MARGINALS)
-    said("release", "spec.toml")
-    said("verify", "out")
-    write_spec(plan=MARGINALS, privacy=LEDGER)
-    result = here("verify", "out", "--spec", "spec.toml")
-    assert result.code == 1
-    assert "made without a ledger" in result.out
-
-
-# show and query
-
-
-@pytest.fixture
-def released(said: Said, ready: Path) -> Path:
-    """A folder in which `out` is a release."""
-    said("release", "spec.toml")
-    return ready
-
-
-def test_show_lists_the_tables(said: Said, released: Path) -> None:
-    lines = said("show", "out").splitlines()
-    assert lines[0] == "Guarantee   epsilon = 1 (pure), adding or removing one row"
-    assert lines[1] == "Tables      3 tables, 32 cells"
-    assert [line.split()[0] for line in lines[3:]] == ["table", "sex", "age", "sex"]
-    assert said("show", "out", "--rows", "1").endswith("... and 2 more tables (--rows 0 lists all)\n")
-    found = json.loads(said("show", "out", "--json"))
-    assert [table["cells"] for table in found["tables"]] == [2, 10, 20]
-
-
-def test_show_says_what_the_release_says(said: Said, released: Path) -> None:
-    table = Release.open(released / "out").table(("sex", "age"), confidence=0.9)
-    found = json.loads(said("show", "out", "age", "sex", "--json", "--confidence", "0.9"))
-    assert found["table"] == "sex x age"
-    assert [list(row["labels"].values()) for row in found["rows"]] == table[["sex", "age"]].to_numpy().tolist()
-    for column in ("estimate", "std_error", "low", "high", "low_all", "high_all"):
-        assert [row[column] for row in found["rows"]] == pytest.approx(table[column].tolist())
-    listed = json.loads(said("show", "out", "--json"))["tables"][2]
-    assert listed["std_error"] == pytest.approx(float((table["std_error"] ** 2).mean()) ** 0.5)
-
-
-def test_show_prints_aligned_columns(said: Said, released: Path) -> None:
-    lines = said("show", "out", "sex x age", "--rows", "12").splitlines()
-    assert lines[0] == "sex x age: 20 cells; each margin holds with 95 % confidence"
-    table = lines[2:15]
-    assert len({len(line) for line in table}) == 1
-    assert len({line.index("±") for line in table[1:]}) == 1
-    assert lines[15] == "... and 8 more lines (--rows 0 shows all)"
-    assert "hold for all 20 numbers at once with 95 % confidence" in lines[-1]
-    assert said("show", "out", "total").splitlines()[0] == "total: 1 cell; each margin holds with 95 % confidence"
-
-
-def test_wrong_tables(refused_here: Said, released: Path) -> None:
-    assert "did you mean 'sex'?" in refused_here("show", "out", "sxe")
-    assert "did you mean 'age'?" in refused_here("export", "out", "sex x agee", "--format", "csv", "--to", "t")
-    assert not (released / "t").exists()
-
-
-def test_query_says_what_the_release_says(said: Said, released: Path) -> None:
-    expected = Release.open(released / "out").query({"sex": "F", "age": slice(3, 7)}, confidence=0.9)
-    found = json.loads(said("query", "out", "sex=F", "age=3..7", "--confidence", "0.9", "--json"))
-    assert found["conditions"] == ["sex=F", "age=3..7"]
-    for name in ("estimate", "std_error", "low", "high", "confidence"):
-        assert found[name] == pytest.approx(getattr(expected, name))
-    lines = said("query", "out", "sex=F", "age=3..7").splitlines()
-    assert lines[0] == "Count of    sex=F, age=3..7"
-    assert [line.split()[0] for line in lines] == ["Count", "Estimate", "Interval", "Std."]
-    assert said("query", "out").startswith("Count of    all records\n")
-
-
-def test_wrong_queries(refused_here: Said, released: Path) -> None:
-    assert "available: F, M" in refused_here("query", "out", "sex=X")
-    assert "did you mean 'sex'?" in refused_here("query", "out", "sxe=F")
-
-
-@pytest.mark.parametrize("value", ["0", "1", "-1", "nan", "high"])
-def test_a_confidence_that_is_none(here: Here, value: str) -> None:
-    assert here("query", "out", "--confidence", value).code == 2
-
-
-# export
-
-
-@pytest.mark.parametrize(
-    ("kind", "target"), [("csv", "t.csv"), ("parquet", "t.pq"), ("xlsx", "t.xlsx"), ("json-stat", "t.json")]
-)
-def test_export(said: Said, refused_here: Said, released: Path, kind: str, target: str) -> None:
-    assert said("export", "out", "--format", kind, "--to", target) == f"wrote 3 tables to {target}\n"
-    assert (released / target).exists()
-    before = {name: (released / name).read_bytes() for name in _files(released) if (released / name).is_file()}
-    refused_here("export", "out", "--format", kind, "--to", target)
-    assert before == {name: (released / name).read_bytes() for name in before}
-    assert said("export", "out", "age x sex", "--format", kind, "--to", f"2{target}") == f"wrote 1 table to 2{target}\n"
 
 
 # Names, interruption, errors inside
@@ -575,8 +417,11 @@ main()
 """
 WAITS = {
     "in Python": "time.sleep(60)",
-    "in DuckDB": "with without_quotes('file', 'records'), local.connected() as connection:\n"
-    "        connection.sql('SELECT count(*) FROM range(1000000000000) WHERE hash(range) = 1').fetchall()",
+    "in a library that takes it for its own error": "with without_quotes('file', 'records'):\n"
+    "        try:\n"
+    "            time.sleep(60)\n"
+    "        except KeyboardInterrupt:\n"
+    "            raise RuntimeError('interrupted') from None",
 }
 
 
@@ -594,12 +439,8 @@ def test_an_interrupted_release(ready: Path, said: Said, wait: str) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "reading\n"
         time.sleep(0.5)
-        for _ in range(6):  # a library may lose one that comes while it is set up
-            process.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=5)
-                break
-        out, err = process.communicate(timeout=5)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
     finally:
         process.kill()
     assert process.returncode == 130
@@ -607,27 +448,3 @@ def test_an_interrupted_release(ready: Path, said: Said, wait: str) -> None:
     assert err.strip() == "privcube: interrupted; what a release has charged stays spent (see `privcube ledger`)"
     assert _remaining(said) == "1.5"
     assert not [name for name in _files(ready) if "staged" in name or name == "out"]
-
-
-# Completion
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("privcube ver", "verify"),
-        ("privcube plan spec.toml --strategy mar", "marginals"),
-        ("privcube show out se", "sex x age"),
-        ("privcube query out ag", "age="),
-        ("privcube query out sex=", "sex=F"),
-    ],
-)
-def test_the_shell_completes(privcube: Command, released: Path, line: str, found: str) -> None:
-    result = privcube(_PRIVCUBE_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(len(line.split()) - 1))
-    assert f"plain,{found}" in result.stdout.splitlines()
-    assert result.stderr == ""
-
-
-def test_nothing_is_completed_where_there_is_no_release(privcube: Command) -> None:
-    result = privcube(_PRIVCUBE_COMPLETE="bash_complete", COMP_WORDS="privcube show nowhere se", COMP_CWORD="3")
-    assert (result.stdout.strip(), result.stderr) == ("", "")

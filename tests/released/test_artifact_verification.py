@@ -450,6 +450,15 @@ def test_monstrous_tables_of_few_measurements_are_not_worked_out(out: Path) -> N
     assert all("fewer bytes" in found[name] for name in ("tables", "errors", "agreement", "labels", "index"))
 
 
+def test_many_measurements_in_few_bytes_are_not_read(out: Path) -> None:
+    attributes = [{"name": "a", "size": 10**6}, {"name": "b", "size": 3}]
+    edit_plan(out, with_plan(attributes=attributes, groups=[[[0, 1, "cells"]], [], []]))
+    zeros = np.zeros(10**6 + 2, dtype=np.int64)
+    pq.write_table(pa.table(dict.fromkeys(("group", "row", "answer"), zeros)), out / "measurements.parquet")
+    reseal(out)
+    assert "8 bytes for each" in failed(out)["noise"]
+
+
 def test_a_prediction_that_is_no_number_is_noticed(out: Path) -> None:
     edit_plan(out, with_plan(predicted_variance_per_cell=[float("nan")] * 3))
     reseal(out)

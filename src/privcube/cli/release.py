@@ -82,10 +82,11 @@ def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
     from privcube.model.guarantee import PureDP
     from privcube.pipeline import ledger_status
 
+    workload = spec.workload
     report: dict[str, Any] = {
         "folder": str(place),
-        "tables": len(spec.workload),
-        "cells": spec.workload.cells,
+        "tables": len(workload),
+        "cells": workload.cells,
         "guarantee": str(spec.guarantee),
         "amounts": {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()},
         "ledger": None,

@@ -14,6 +14,7 @@ Label = str | int | bool
 def axis_labels(schema: Schema, entry: str | Axis) -> Sequence[Label]:
     """The labels along one entry of a table.
 
+    >>> from privcube.model.attribute import Attribute
     >>> schema = Schema([Attribute("age", bins=[0, 18, 65])])
     >>> list(axis_labels(schema, "age")), list(axis_labels(schema, Axis("age", queries="ranges")))
     (['[0, 18)', '[18, 65)'], ['[0, 18)', '[0, 18) .. [18, 65)', '[18, 65)'])

@@ -1,0 +1,207 @@
+"""A release is read again: verify, show, query, export, and what the shell completes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privcube import Release
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+Here = Callable[..., Any]
+Said = Callable[..., str]
+Write = Callable[..., Path]
+
+LEDGER = 'epsilon = "1"\nledger = "ledger.db"\ntotal_epsilon = "2.5"'
+MARGINALS = 'strategy = "marginals"'
+
+
+@pytest.fixture
+def released(said: Said, ready: Path) -> Path:
+    """A folder in which `out` is a release."""
+    said("release", "spec.toml")
+    return ready
+
+
+def _files(folder: Path) -> set[str]:
+    return {file.relative_to(folder).as_posix() for file in folder.rglob("*")}
+
+
+# verify
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def test_a_flipped_byte_is_found_and_named(said: Said, here: Here, ready: Path) -> None:
+    said("release", "spec.toml")
+    for name in sorted(_files(ready / "out")):
+        file = ready / "out" / name
+        if not file.is_file():
+            continue
+        content = file.read_bytes()
+        _flip(file)
+        result = here("verify", "out")
+        assert result.code == 1, (name, result)
+        failed = [line for line in result.out.splitlines() if line.startswith("FAIL")]
+        assert failed
+        assert any(name in line for line in failed), (name, failed)
+        file.write_bytes(content)
+    assert said("verify", "out").endswith("out: all checks passed\n")
+
+
+def test_verify_as_json(said: Said, here: Here, ready: Path) -> None:
+    said("release", "spec.toml")
+    found = json.loads(said("verify", "out", "--spec", "spec.toml", "--json"))
+    assert found["passed"] is True
+    assert found["checks"][-1]["check"] == "ledger"
+    assert all(check["passed"] for check in found["checks"])
+    (ready / "out" / "release.json").unlink()
+    result = here("verify", "out", "--json")
+    assert result.code == 1
+    assert json.loads(result.out)["passed"] is False
+
+
+def test_verify_asks_the_ledger(said: Said, here: Here, ready: Path) -> None:
+    said("release", "spec.toml", "--output", "one")
+    shutil.copy(ready / "ledger.db", ready / "old.db")
+    said("release", "spec.toml", "--output", "two")
+    shutil.copy(ready / "old.db", ready / "ledger.db")  # a backup is restored
+    assert said("verify", "one", "--spec", "spec.toml").endswith("one: all checks passed\n")
+    result = here("verify", "two", "--spec", "spec.toml")
+    assert result.code == 1
+    assert "FAIL  ledger: the ledger has no event that paid for this release" in result.out
+    assert result.out.endswith("two: 1 check failed\n")
+
+
+def test_verify_of_what_is_no_release(refused_here: Said, ready: Path) -> None:
+    refused_here("verify", "nowhere")
+    refused_here("verify", "spec.toml")
+    (ready / "empty").mkdir()
+    assert "the folder of a release" in refused_here("verify", "empty")
+    refused_here("verify", ".")
+    for command in ("show", "query"):
+        refused_here(command, "nowhere")
+        refused_here(command, "empty")
+
+
+def test_verify_without_a_ledger(said: Said, here: Here, write_spec: Write, write_people: Callable[[], Path]) -> None:
+    write_people()
+    write_spec(plan=MARGINALS)
+    said("release", "spec.toml")
+    said("verify", "out")
+    write_spec(plan=MARGINALS, privacy=LEDGER)
+    result = here("verify", "out", "--spec", "spec.toml")
+    assert result.code == 1
+    assert "made without a ledger" in result.out
+
+
+# show and query
+
+
+def test_show_lists_the_tables(said: Said, released: Path) -> None:
+    lines = said("show", "out").splitlines()
+    assert lines[0] == "Guarantee   epsilon = 1 (pure), adding or removing one row"
+    assert lines[1] == "Tables      3 tables, 32 cells"
+    assert [line.split()[0] for line in lines[3:]] == ["table", "sex", "age", "sex"]
+    assert said("show", "out", "--rows", "1").endswith("... and 2 more tables (--rows 0 lists all)\n")
+    found = json.loads(said("show", "out", "--json"))
+    assert [table["cells"] for table in found["tables"]] == [2, 10, 20]
+
+
+def test_show_says_what_the_release_says(said: Said, released: Path) -> None:
+    table = Release.open(released / "out").table(("sex", "age"), confidence=0.9)
+    found = json.loads(said("show", "out", "age", "sex", "--json", "--confidence", "0.9"))
+    assert found["table"] == "sex x age"
+    assert [list(row["labels"].values()) for row in found["rows"]] == table[["sex", "age"]].to_numpy().tolist()
+    for column in ("estimate", "std_error", "low", "high", "low_all", "high_all"):
+        assert [row[column] for row in found["rows"]] == pytest.approx(table[column].tolist())
+    listed = json.loads(said("show", "out", "--json"))["tables"][2]
+    assert listed["std_error"] == pytest.approx(float((table["std_error"] ** 2).mean()) ** 0.5)
+
+
+def test_show_prints_aligned_columns(said: Said, released: Path) -> None:
+    lines = said("show", "out", "sex x age", "--rows", "12").splitlines()
+    assert lines[0] == "sex x age: 20 cells; each margin holds with 95 % confidence"
+    table = lines[2:15]
+    assert len({len(line) for line in table}) == 1
+    assert len({line.index("±") for line in table[1:]}) == 1
+    assert lines[15] == "... and 8 more lines (--rows 0 shows all)"
+    assert "hold for all 20 numbers at once with 95 % confidence" in lines[-1]
+    assert said("show", "out", "total").splitlines()[0] == "total: 1 cell; each margin holds with 95 % confidence"
+
+
+def test_wrong_tables(refused_here: Said, released: Path) -> None:
+    assert "did you mean 'sex'?" in refused_here("show", "out", "sxe")
+    assert "did you mean 'age'?" in refused_here("export", "out", "sex x agee", "--format", "csv", "--to", "t")
+    assert not (released / "t").exists()
+
+
+def test_query_says_what_the_release_says(said: Said, released: Path) -> None:
+    expected = Release.open(released / "out").query({"sex": "F", "age": slice(3, 7)}, confidence=0.9)
+    found = json.loads(said("query", "out", "sex=F", "age=3..7", "--confidence", "0.9", "--json"))
+    assert found["conditions"] == ["sex=F", "age=3..7"]
+    for name in ("estimate", "std_error", "low", "high", "confidence"):
+        assert found[name] == pytest.approx(getattr(expected, name))
+    lines = said("query", "out", "sex=F", "age=3..7").splitlines()
+    assert lines[0] == "Count of    sex=F, age=3..7"
+    assert [line.split()[0] for line in lines] == ["Count", "Estimate", "Interval", "Std."]
+    assert said("query", "out").startswith("Count of    all records\n")
+
+
+def test_wrong_queries(refused_here: Said, released: Path) -> None:
+    assert "available: F, M" in refused_here("query", "out", "sex=X")
+    assert "did you mean 'sex'?" in refused_here("query", "out", "sxe=F")
+
+
+@pytest.mark.parametrize("value", ["0", "1", "-1", "nan", "high"])
+def test_a_confidence_that_is_none(here: Here, value: str) -> None:
+    assert here("query", "out", "--confidence", value).code == 2
+
+
+# export
+
+
+@pytest.mark.parametrize(
+    ("kind", "target"), [("csv", "t.csv"), ("parquet", "t.pq"), ("xlsx", "t.xlsx"), ("json-stat", "t.json")]
+)
+def test_export(said: Said, refused_here: Said, released: Path, kind: str, target: str) -> None:
+    assert said("export", "out", "--format", kind, "--to", target) == f"wrote 3 tables to {target}\n"
+    assert (released / target).exists()
+    before = {name: (released / name).read_bytes() for name in _files(released) if (released / name).is_file()}
+    refused_here("export", "out", "--format", kind, "--to", target)
+    assert before == {name: (released / name).read_bytes() for name in before}
+    assert said("export", "out", "age x sex", "--format", kind, "--to", f"2{target}") == f"wrote 1 table to 2{target}\n"
+
+
+# Completion
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("privcube ver", "verify"),
+        ("privcube plan spec.toml --strategy mar", "marginals"),
+        ("privcube show out se", "sex x age"),
+        ("privcube query out ag", "age="),
+        ("privcube query out sex=", "sex=F"),
+    ],
+)
+def test_the_shell_completes(privcube: Command, released: Path, line: str, found: str) -> None:
+    result = privcube(_PRIVCUBE_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(len(line.split()) - 1))
+    assert f"plain,{found}" in result.stdout.splitlines()
+    assert result.stderr == ""
+
+
+def test_nothing_is_completed_where_there_is_no_release(privcube: Command) -> None:
+    result = privcube(_PRIVCUBE_COMPLETE="bash_complete", COMP_WORDS="privcube show nowhere se", COMP_CWORD="3")
+    assert (result.stdout.strip(), result.stderr) == ("", "")
