@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from privcube.errors import LedgerError, PlanError, SpecError
+from privcube.errors import ArtifactError, LedgerError, PlanError, SpecError
+from privcube.model.amounts import decimal_text
 from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.plan import Plan
 from privcube.model.request import WorkloadRequest
 from privcube.model.spec import DataSource, Spec
 from privcube.planning.planner import plan as make_plan
-from privcube.released.artifact import artifact_digest, stage, synced_folder
+from privcube.released.artifact import artifact_digest, require_unchanged, stage, synced_folder
+from privcube.released.folder import Contents
 from privcube.released.release import Release
 from privcube.sensitive.drafting import draft_schema
 from privcube.sensitive.engine import Ledger
@@ -168,9 +170,18 @@ def recover_ledger(spec: Spec, *, folder: Path = Path()) -> list[tuple[int, str]
 def _is_published(entry: Entry) -> bool:
     """Whether the committed bytes are in the final folder, where they are put if they are still staged."""
     staged, final = Path(entry.staged or ""), Path(entry.final or "")
-    if not os.path.lexists(final) and staged.is_dir() and artifact_digest(staged) == entry.artifact:
+    if not os.path.lexists(final) and _holds(staged, entry.artifact):
         _rename(staged, final)
-    return final.is_dir() and artifact_digest(final) == entry.artifact
+    return _holds(final, entry.artifact)
+
+
+def _holds(folder: Path, digest: str | None) -> bool:
+    """Whether a folder is an artifact of this digest, and every file of it is as it was."""
+    try:
+        require_unchanged(Contents.of(folder))
+        return artifact_digest(folder) == digest
+    except ArtifactError:
+        return False
 
 
 def _open(spec: Spec, folder: Path, *, create: bool = True) -> DurableLedger:
@@ -193,7 +204,9 @@ class _Payer:
         """Pass the charge on."""
         receipt = self._ledger.charge(digest, guarantee)
         if isinstance(receipt, Receipt):
-            self.provenance = {"entry": receipt.number, "head": receipt.head}
+            total = getattr(self._ledger, "total", guarantee)
+            amounts = {name: decimal_text(amount) for name, amount in total.amounts.items()}
+            self.provenance = {"entry": receipt.number, "head": receipt.head, "total": amounts}
 
 
 def _is_committed(ledger: DurableLedger, staged: Path) -> bool:

@@ -17,6 +17,7 @@ import pytest
 from factories import arrow_table
 from factory_spark import LOG_KEY, dataframe_of, spark_session
 from holders import request_for
+from pyspark.logger import PySparkLogger
 
 from privcube import Attribute
 from privcube.errors import DataError, MissingExtraError, PlanError
@@ -237,13 +238,41 @@ def said_by_spark(spark: Any) -> str:
     return Path(spark.conf.get(LOG_KEY)).read_text(encoding="utf-8", errors="replace")
 
 
+PYTHON_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j")
+
+
+class Listener(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard += self.format(record)
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    """Hears all that Spark's Python library logs; it keeps that from the root, where pytest listens."""
+    one = Listener()
+    levels = {}
+    for logger in map(PySparkLogger.getLogger, PYTHON_LOGGERS):
+        levels[logger] = logger.level
+        logger.addHandler(one)
+        logger.setLevel(logging.DEBUG)
+    yield one
+    for logger, level in levels.items():
+        logger.removeHandler(one)
+        logger.setLevel(level)
+
+
 def log_levels(spark: Any) -> list[str]:
-    loggers = (
-        spark.sparkContext._jvm.org.apache.logging.log4j.LogManager.getContext(False).getConfiguration().getLoggers()
-    )
-    python = ["py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger"]
-    levels = [f"{logger.getName()} {logger.getLevel()}" for logger in loggers.values()]
-    return levels + [f"{name} {logging.getLogger(name).level}" for name in python]
+    """Of all loggers, Java's and Python's."""
+    manager = spark.sparkContext._jvm.org.apache.logging.log4j.LogManager
+    loggers = manager.getContext(False).getConfiguration().getLoggers().values()
+    java = [f"{logger.getName()} {logger.getLevel()}" for logger in loggers]
+    return java + [f"{name} {logging.getLogger(name).level}" for name in PYTHON_LOGGERS]
 
 
 @pytest.mark.parametrize("person", [None, "who"])
@@ -254,17 +283,16 @@ def test_a_failure_half_way_is_one_sentence(
     person: str | None,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+    listener: Listener,
 ) -> None:
-    caplog.set_level(logging.DEBUG)
     records = bad(spark, tmp_path)
     request = request_for([Attribute("a", bins=[0, 5_000], other="category")], [("a",), ()], person)
     before, levels = said_by_spark(spark), log_levels(spark)
-    caplog.clear()
     capfd.readouterr()
+    listener.heard = ""
     with pytest.raises(DataError) as caught:
         SparkEngine(records).count(request)
-    logged = caplog.text
+    logged = listener.heard
     assert str(caught.value) == (
         "Spark DataFrame: expected records that can be read to the end, and memory for all tables on every worker"
     )
@@ -273,15 +301,15 @@ def test_a_failure_half_way_is_one_sentence(
     assert log_levels(spark) == levels
 
 
-def test_the_same_failure_is_told_everywhere_without_the_engine(
-    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The test above looks in the right places: Spark's log, and what its Python library writes."""
+def test_the_same_failure_is_told_everywhere_without_the_engine(spark: Any, tmp_path: Path, listener: Listener) -> None:
+    """The test above looks in the right places: Spark's log, and what its Python library logs."""
+    records = bad_cast(spark, tmp_path)
     before = said_by_spark(spark)
+    listener.heard = ""
     with pytest.raises(Exception, match=CANARY):
-        bad_cast(spark, tmp_path).collect()
+        records.collect()
     assert CANARY in said_by_spark(spark).removeprefix(before)
-    assert CANARY in caplog.text
+    assert CANARY in listener.heard
 
 
 # Tables and queries of a session

@@ -146,6 +146,13 @@ def test_a_cell_with_more_records_than_a_batch(running: Server) -> None:
     assert told[-1] == (COUNTING, 4, 4)
 
 
+def test_an_older_library_gives_one_row_at_a_time(running: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psycopg.pq.version", lambda: 160_009)
+    statement = "SELECT g % 2 AS a FROM generate_series(1, 5) AS g"
+    found = engine_of(statement, AS_THEY_COME).count(request_for([Attribute("a", size=2)]))
+    assert found.for_the_gate(("a",)).tolist() == [2, 3]
+
+
 def test_progress_by_blocks(running: Server) -> None:
     told: list[tuple[str, int, int | None]] = []
     engine_of(THREE_BLOCKS, BY_BLOCKS).count(request_for(LARGE, PAIRS), lambda *progress: told.append(progress))

@@ -17,16 +17,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Final
+from functools import cached_property, lru_cache
+from typing import Final, get_args
 
 import numpy as np
 
-from privcube.algebra.lattice import Floats, ResidualIndex
+from privcube.algebra.lattice import Floats, Integers, ResidualIndex
 from privcube.algebra.residuals import from_residuals, helmert_rows, level_slice, to_residuals
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import GroupPart, QueryGroup, cells_groups, group_rows, has_helmert, product_groups
+from privcube.model.groups import GroupPart, PartKind, QueryGroup, cells_groups, group_rows, has_helmert, product_groups
 from privcube.model.guarantee import PureDP
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Table, table_name
@@ -37,6 +37,7 @@ from privcube.released.agreement import padded_cells, published_rows
 
 _GRID: Final = 40_000
 _NOTHING: Final = 1e-12
+_KINDS: Final = get_args(PartKind)  # cells first
 
 
 class ErrorBars:
@@ -53,6 +54,29 @@ class ErrorBars:
         self._precisions = says.transposed_times(1.0 / self._weighted_by)
         self._drawn = _drawn_at_most(plan)
         self._spread = says.transposed_times(self._drawn / self._weighted_by**2)
+        bundles = plan.noised_together if isinstance(plan.guarantee, PureDP) else ()
+        scales = [(list(bundle), float(plan.noise_scale(bundle[0]))) for bundle in bundles]
+        self._single = np.array([bundle[0] for bundle, _ in scales if len(bundle) == 1], dtype=np.int64)
+        self._laplace = np.array([scale for bundle, scale in scales if len(bundle) == 1])
+        self._bundled = [(bundle, scale) for bundle, scale in scales if len(bundle) > 1]
+
+    @cached_property
+    def _parts(self) -> Integers:
+        """Per group and axis a code of what it measures there, 0 for nothing; it leaves no remainder for cells."""
+        codes = np.zeros((len(self._groups), len(self._frame.fan_outs)), dtype=np.int64)
+        for number, group in enumerate(self._groups):
+            for part in group:
+                codes[number, part.axis] = part.level * len(_KINDS) + _KINDS.index(part.kind)
+        return codes
+
+    @cached_property
+    def _widths(self) -> Floats:
+        """Per group and axis how many cells the group has there, 1 where it has none."""
+        widths = np.ones((len(self._groups), len(self._frame.fan_outs)))
+        for number, group in enumerate(self._groups):
+            for part in group:
+                widths[number, part.axis] = self._frame.sizes[part.axis][part.level]
+        return widths
 
     def determined(self, table: Table) -> bool:
         """Whether the measurements say something about every residual of a table."""
@@ -86,9 +110,11 @@ class ErrorBars:
 
     def cell_kurtosis(self, table: Table) -> float:
         """The largest excess kurtosis among the first and the last published number of a table."""
+        if not isinstance(self._plan.guarantee, PureDP):
+            return 0.0
         rows = [published_rows(self._frame, entry) for entry in table]
         found = []
-        for at in (0, -1):
+        for at in (0, -1) if any(own is not None for own in rows) else (0,):  # cells as they are: all the same
             weights = np.ones(())
             for entry, own in zip(table, rows, strict=True):
                 row = own[at] if own is not None else np.eye(1, padded_cells(self._frame, entry), k=0)[0]
@@ -108,23 +134,26 @@ class ErrorBars:
         """Variance and fourth cumulant of a query, from the weights r of its recovery."""
         (footprint,) = cells_groups(self._frame, [cells_table(table)])
         smoothed = self._smoothed(table, footprint, padded_weights)
+        own_axes = [part.axis for part in footprint]
+        kept = self._kept(own_axes)
+        _, first, same = np.unique(self._parts[kept][:, own_axes], axis=0, return_index=True, return_inverse=True)
+        insides = [[part for part in self._groups[group] if part.axis in own_axes] for group in kept[first].tolist()]
+        powers = np.array([_powers(self._frame, footprint, smoothed, inside) for inside in insides])[same.ravel()]
+        widths = self._widths[kept]
+        widths[:, own_axes] = 1.0
+        repeats = widths.prod(axis=1)
         squares, fourths = np.zeros(len(self._groups)), np.zeros(len(self._groups))
-        known: dict[tuple[GroupPart, ...], tuple[float, float]] = {}
-        own_axes = {part.axis for part in footprint}
-        for number, group in enumerate(self._groups):
-            inside = tuple(part for part in group if part.axis in own_axes)
-            outside = [part for part in group if part.axis not in own_axes]
-            if any(part.kind != "cells" for part in outside):
-                continue
-            if inside not in known:
-                known[inside] = _powers(self._frame, footprint, smoothed, inside)
-            repeats = math.prod([self._frame.sizes[part.axis][part.level] for part in outside])
-            squares[number] = known[inside][0] / repeats
-            fourths[number] = known[inside][1] / repeats**3
+        squares[kept], fourths[kept] = powers[:, 0] / repeats, powers[:, 1] / repeats**3
         squares /= self._weighted_by**2
         fourths /= self._weighted_by**4
         variance = float(squares @ self._drawn)
         return variance, self._fourth_cumulant(squares, fourths)
+
+    def _kept(self, own_axes: Sequence[int]) -> Integers:
+        """The groups that say something about a table: on other axes they have cells alone."""
+        other = self._parts % len(_KINDS) > 0
+        other[:, own_axes] = False
+        return np.flatnonzero(~other.any(axis=1))
 
     def _smoothed(self, table: Table, footprint: QueryGroup, padded_weights: Floats) -> Floats:
         """C q: the query's residuals, each divided by its precision."""
@@ -144,15 +173,8 @@ class ErrorBars:
         return coordinates
 
     def _fourth_cumulant(self, squares: Floats, fourths: Floats) -> float:
-        if not isinstance(self._plan.guarantee, PureDP):
-            return 0.0
-        total = 0.0
-        for bundle in self._plan.noised_together:
-            scale = float(self._plan.noise_scale(bundle[0]))
-            chosen = list(bundle)
-            if len(chosen) == 1:
-                total += 12 * scale**4 * float(fourths[chosen[0]])
-                continue
+        total = float(np.sum(12 * self._laplace**4 * fourths[self._single]))
+        for chosen, scale in self._bundled:
             n = np.array([group_rows(self._frame, self._groups[group]) for group in chosen], dtype=np.float64)
             m = float(n.sum())
             second = 2 * squares[chosen] / ((n + 1) * (n + 2))

@@ -21,13 +21,11 @@ from privcube.errors import ArtifactError
 from privcube.extras import load
 from privcube.model.workload import Entry, canonical, table_name
 from privcube.released.folder import write_alone
-from privcube.released.labels import axis_labels
+from privcube.released.labels import NUMBERS, axis_labels, column_names
 from privcube.released.manifest import CONFIDENCE
 from privcube.released.release import Release, TableValues
 from privcube.released.table_files import (
-    NUMBERS,
     TableWriter,
-    column_names,
     csv_bytes,
     number_columns,
     parquet_bytes,

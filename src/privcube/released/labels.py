@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from privcube.model.schema import Schema
-from privcube.model.workload import Axis
+from privcube.model.workload import Axis, Table
 from privcube.planning.ranges import bounds
 
 Label = str | int | bool
+
+NUMBERS: Final = ("estimate", "std_error", "low", "high", "low_all", "high_all")  # the columns beside the labels
 
 
 def axis_labels(schema: Schema, entry: str | Axis) -> Sequence[Label]:
@@ -41,3 +44,14 @@ def column_name(entry: str | Axis) -> str:
     axis = entry if isinstance(entry, Axis) else Axis(entry)
     name = axis.attribute if axis.level is None else f"{axis.attribute} by {axis.level}"
     return name if axis.queries == "cells" else f"{axis.queries} of {name}"
+
+
+def column_names(table: Table) -> list[str]:
+    """The columns of the attributes; one named like a number's column, or like another, gets an underscore."""
+    names: list[str] = []
+    for entry in table:
+        name = column_name(entry)
+        while name in NUMBERS or name in names:
+            name += "_"
+        names.append(name)
+    return names

@@ -28,7 +28,7 @@ from privcube.planning.accuracy import drawn_table_variances
 from privcube.planning.layout import cells_table, with_ranges
 from privcube.released.agreement import cell_rows, padded_cells, published
 from privcube.released.error_bars import ErrorBars, interval_factor
-from privcube.released.labels import axis_labels, column_name
+from privcube.released.labels import axis_labels, column_names
 from privcube.released.recovery import recover, recover_cells
 from privcube.released.selection import Selection, selected_cells
 
@@ -109,8 +109,8 @@ class Release:
         columns: dict[str, Any] = {}
         labels = [axis_labels(self.workload.schema, entry) for entry in found.table]
         places = np.unravel_index(np.arange(found.estimate.size), found.estimate.shape) if labels else ()
-        for entry, own, place in zip(found.table, labels, places, strict=True):
-            columns[column_name(entry)] = [own[at] for at in place]
+        for name, own, place in zip(column_names(found.table), labels, places, strict=True):
+            columns[name] = [own[at] for at in place]
         flat = {name: getattr(found, name).ravel() for name in ("estimate", "std_error", "margin", "margin_all")}
         columns |= {
             "estimate": flat["estimate"],
@@ -131,7 +131,7 @@ class Release:
     def to_xarray(self, table: Sequence[Entry] | str, *, confidence: float = 0.95) -> xarray.Dataset:
         """A table as an xarray Dataset with `estimate`, `std_error`, `low` and `high`; slice and sum it by label."""
         found = self.values((table,) if isinstance(table, str) else table, confidence)
-        names = [column_name(entry) for entry in found.table]
+        names = column_names(found.table)
         labels = {
             name: list(axis_labels(self.workload.schema, entry)) for name, entry in zip(names, found.table, strict=True)
         }
@@ -193,7 +193,7 @@ class Release:
         found = recover_cells(plan.frame, tables, groups, plan.noise_variances(), answers, padded=True)
         return {table: published(plan.frame, table, counts) for table, counts in found.items()}
 
-    @property
+    @cached_property
     def _closed_form(self) -> bool:
         return self.plan.sources is None and is_structured(self.plan.groups)
 
@@ -246,12 +246,15 @@ class Release:
         return bars.variances(table), self._kurtosis_of_shape[shape]
 
     def _mean_variance(self, table: Table) -> float:
-        known = dict(zip(self.workload, drawn_table_variances(self.plan).tolist(), strict=True))
-        if table not in known:
+        if table not in self._mean_variances:
             raise QueryError(
                 f"error of {table_name(table)}", expected="a table of the workload, as recovery was not by closed form"
             )
-        return float(known[table])
+        return self._mean_variances[table]
+
+    @cached_property
+    def _mean_variances(self) -> dict[Table, float]:
+        return dict(zip(self.workload, drawn_table_variances(self.plan).tolist(), strict=True))
 
     def _query_errors(self, table: tuple[str, ...], weights: Floats) -> tuple[float, float]:
         if not self._closed_form:

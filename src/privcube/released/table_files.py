@@ -28,10 +28,8 @@ from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, table_name
-from privcube.released.labels import Label, axis_labels, column_name
+from privcube.released.labels import NUMBERS, Label, axis_labels, column_names
 from privcube.released.release import TableValues
-
-NUMBERS: Final = ("estimate", "std_error", "low", "high", "low_all", "high_all")
 
 _BLANKS: Final = "[^\\S\t\r\n]|[\u200b\u2060\ufeff]"
 _STARTS_FORMULA: Final = re.compile(f"(^|[;|\t\r\n])(?='*(?:{_BLANKS})*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20])")
@@ -54,17 +52,6 @@ def file_stems(workload: Workload) -> list[str]:
 def _slug(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub("[^a-z0-9]+", "-", plain).strip("-")[:_LONGEST_SLUG].rstrip("-") or "table"
-
-
-def column_names(table: Table) -> list[str]:
-    """The columns of the attributes; one named like a number's column, or like another, gets an underscore."""
-    names: list[str] = []
-    for entry in table:
-        name = column_name(entry)
-        while name in NUMBERS or name in names:
-            name += "_"
-        names.append(name)
-    return names
 
 
 def safe_text(text: str) -> str:

@@ -39,13 +39,12 @@ from privcube.released.artifact import (
     read_plan,
 )
 from privcube.released.folder import CHECKSUMS, TABLES, Contents
+from privcube.released.labels import NUMBERS, column_names
 from privcube.released.manifest import CONFIDENCE, manifest, noise_of, provenance_from
 from privcube.released.release import Release
 from privcube.released.statements import privacy_statement, registry_facts, registry_record, statement_facts
 from privcube.released.table_files import (
-    NUMBERS,
     TableWriter,
-    column_names,
     file_stems,
     index_table,
     number_columns,
