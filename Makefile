@@ -12,7 +12,7 @@ help:
 	@echo "make test    run the whole test suite"
 	@echo "make check   lint, types, import contracts, doctests, generated pages"
 	@echo "make bench   measure speed and memory"
-	@echo "make audit   attack the noise with a million runs a side (a quarter of an hour)"
+	@echo "make audit   attack the noise with a million runs a side, kill 300 releases (half an hour)"
 	@echo "make docs    regenerate the generated pages (docs/cli.md)"
 	@echo "make clean   remove .venv and caches"
 
@@ -56,7 +56,7 @@ bench: $(VENV)/.development
 	$(BIN)/python benchmarks/spark_counting.py
 
 audit: $(VENV)/.development
-	PRIVCUBE_AUDIT_BUNDLES=1000000 $(BIN)/python -m pytest tests/audit
+	PRIVCUBE_AUDIT_BUNDLES=1000000 PRIVCUBE_KILLS=300 $(BIN)/python -m pytest tests/audit tests/cli/test_kills.py
 
 docs: $(VENV)/.development
 	$(BIN)/python tools/cli_reference.py

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from privcube.errors import ArtifactError, LedgerError, PlanError, SpecError
 from privcube.model.amounts import decimal_text
@@ -221,9 +220,9 @@ def dataset_name(data: DataSource) -> str:
     'postgresql://db/hospital, table discharges'
     """
     source = data.source
-    if is_url(source):
-        parts = urlsplit(source)
-        source = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
+    if is_url(source):  # whatever stands before the last @ may be a password, also one that was not encoded
+        scheme, mark, rest = source.partition("://")
+        source = scheme + mark + rest.rpartition("@")[2].partition("?")[0]
     what = f", table {data.table}" if data.table else f", query {' '.join(data.query.split())}" if data.query else ""
     who = f", by {data.person}" if data.person else ""
     return source + what + who

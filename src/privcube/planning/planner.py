@@ -24,6 +24,7 @@ from privcube.strategies.proposal import Proposal, recovery_coefficients
 _Structure = Structure | ExplicitStructure
 
 _MOST_ROUNDS: Final = 500
+_LEAST_SHARE: Final = 1e-6  # of the budget; iteration takes from groups that say little, and never quite ends
 _LEAST_GAIN: Final = 1e-9
 
 
@@ -88,6 +89,14 @@ def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -
     variances = noise_variances(guarantee, frame, structure.groups, shares, DENOMINATOR)
     if options.budgets == "iterated":
         shares, variances = _iterated(structure, guarantee, frame, shares, moved)
+        worth = np.flatnonzero(shares > DENOMINATOR * _LEAST_SHARE)
+        if options.recovery == "optimal" and len(worth) < len(shares):
+            smaller = _structure(workload, proposal, tuple(structure.groups[i] for i in worth))
+            if _answers(smaller, variances[worth]):
+                structure, moved = smaller, moved[worth]
+                shares, variances = _iterated(
+                    structure, guarantee, frame, whole_shares(shares[worth].astype(np.float64)), moved
+                )
     if options.recovery == "direct" and direct is not None:
         of_group = np.zeros(len(proposal.groups))
         of_group[used] = variances
@@ -164,6 +173,15 @@ def _iterated(
         if gain <= _LEAST_GAIN * error:
             break
     return shares, variances
+
+
+def _answers(structure: _Structure, variances: Floats) -> bool:
+    """Whether the groups determine every table."""
+    try:
+        structure.table_variances(variances)
+    except PlanError:
+        return False
+    return True
 
 
 def _weighted_error(structure: _Structure, variances: Floats) -> float:

@@ -28,13 +28,13 @@ def engine_for(source: Any, table: str | None = None, query: str | None = None) 
         raise DataError(
             "source", expected="a database, as a table or a query of it is given", given=type(source).__name__
         )
-    if callable(getattr(source, "prepare", None)) and callable(getattr(source, "count", None)):
-        return source  # type: ignore[no-any-return]
     library = type(source).__module__.partition(".")[0]
     if library == "pyspark":
         from privcube.sensitive.engines.spark import SparkEngine
 
         return SparkEngine(source)
+    if callable(getattr(source, "prepare", None)) and callable(getattr(source, "count", None)):
+        return source  # type: ignore[no-any-return]
     if library in _IN_MEMORY:
         return LocalEngine(TableInMemory(source))
     raise DataError(
