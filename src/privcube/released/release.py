@@ -209,13 +209,20 @@ class Release:
         """A table of cells that was not asked for: added up from one that was, or recovered."""
         if self._closed_form:
             if not self._bars_for(table).determined(table):
-                raise QueryError(table_name(table), expected="a table that the measurements determine")
+                raise self._undetermined(table)
             return self._recover_cells([table])[table]
         names = {entry for entry in table if isinstance(entry, str)}
         for other, counts in self._recovered.items():
             if len(names) == len(table) and names <= set(other) and cells_table(other) == other:
                 return np.asarray(counts.sum(axis=tuple(at for at, entry in enumerate(other) if entry not in names)))
-        raise QueryError(table_name(table), expected="a table that the measurements determine")
+        raise self._undetermined(table)
+
+    def _undetermined(self, table: Table) -> QueryError:
+        return QueryError(
+            table_name(table),
+            expected="a table that the measurements determine",
+            available=map(table_name, self.workload),
+        )
 
     # Errors
 
