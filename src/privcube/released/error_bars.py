@@ -46,6 +46,7 @@ class ErrorBars:
     def __init__(self, plan: Plan, tables: Sequence[Table]) -> None:
         """`tables` must include every table that is asked for later."""
         self._plan, self._frame = plan, plan.frame
+        self._known_residuals: dict[Table, list[tuple[tuple[int, ...], int]]] = {}
         self._groups = product_groups(plan.groups)
         self._weighted_by = plan.noise_variances()
         footprints = cells_groups(self._frame, [cells_table(table) for table in tables])
@@ -123,6 +124,12 @@ class ErrorBars:
         return max(found)
 
     def _residuals(self, table: Table) -> list[tuple[tuple[int, ...], int]]:
+        """The levels of every residual below a table, and its number; found once."""
+        if table not in self._known_residuals:
+            self._known_residuals[table] = self._found_residuals(table)
+        return self._known_residuals[table]
+
+    def _found_residuals(self, table: Table) -> list[tuple[tuple[int, ...], int]]:
         (footprint,) = cells_groups(self._frame, [cells_table(table)])
         batches = self._index.batches(group_family(self._frame, [footprint]))
         found = [(batch.levels, int(batch.residuals[0])) for batch in batches]
