@@ -35,7 +35,7 @@ from privcube.planning.moments import exact_noise_variances
 from privcube.planning.structure import group_family
 from privcube.released.agreement import padded_cells, published_rows
 
-_GRID: Final = 40_000
+_GRID: Final = 20_000
 _NOTHING: Final = 1e-12
 _KINDS: Final = get_args(PartKind)  # cells first
 
@@ -261,7 +261,7 @@ def interval_factor(kurtosis: float, confidence: float) -> float:
     """
     if not 0 < confidence < 1:
         raise PlanError("confidence", expected="a number above 0 and below 1", given=confidence)
-    return _factor(round(min(max(kurtosis, -1.19), 8.0), 4), confidence)
+    return _factor(round(min(max(kurtosis, -1.19), 8.0), 2), confidence)
 
 
 @lru_cache(maxsize=4096)
