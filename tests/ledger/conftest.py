@@ -42,8 +42,8 @@ def folder() -> Iterator[Path]:
 def postgresql() -> Iterator[str]:
     """The URL of a PostgreSQL server of our own."""
     found = importlib.util.find_spec("pgserver")
-    if found is None or found.origin is None:
-        pytest.skip("pgserver is not installed")
+    assert found is not None, "pgserver is one of the development tools"
+    assert found.origin is not None
     programs = Path(found.origin).parent / "pginstall" / "bin"
     home = _quick_folder()
     data = home / "data"

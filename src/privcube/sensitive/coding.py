@@ -18,10 +18,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from privcube.errors import SchemaError
 from privcube.model.attribute import Attribute
+
+if TYPE_CHECKING:
+    from privcube.sensitive.engine import CountRequest
 
 ColumnKind = Literal["text", "integer", "float", "decimal", "boolean"]
 
@@ -174,6 +177,22 @@ def kept_records(
         f"SELECT {', '.join(codes)}, nobody FROM (SELECT *, row_number() OVER (PARTITION BY person ORDER BY place) "
         f"AS turn FROM ({ranked}) AS ranked) AS placed WHERE turn <= {max_rows:d} OR {refused}"
     )
+
+
+def counted_records(
+    source: str,
+    attributes: Sequence[Attribute],
+    kinds: Mapping[str, ColumnKind],
+    dialect: Dialect,
+    request: CountRequest,
+) -> str:
+    """The codes of some attributes of all records that a request counts; with a person column, `nobody` as well."""
+    if request.person is None:
+        return coded_records(source, attributes, kinds, dialect)
+    return kept_records(
+        source, attributes, kinds, dialect,
+        person=request.person, max_rows=request.max_rows_per_person, key=request.key,
+    )  # fmt: skip
 
 
 def _coded(

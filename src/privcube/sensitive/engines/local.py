@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from privcube.model.attribute import Attribute
-from privcube.sensitive.coding import DUCKDB, ColumnKind, Dialect, coded_records, kept_records
+from privcube.sensitive.coding import DUCKDB, ColumnKind, Dialect, counted_records
 from privcube.sensitive.counting import CODES_IN_MEMORY, Codes, TableCounter, checked_cells, code_bytes
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.engine import CountRequest
@@ -91,13 +91,7 @@ def coded_batches(
 ) -> Iterator[list[Codes]]:
     """The codes of all records that count, in batches; stops at the first that a policy refuses."""
     attributes = request.attributes
-    if request.person is None:
-        records = coded_records(source, attributes, kinds, dialect)
-    else:
-        records = kept_records(
-            source, attributes, kinds, dialect,
-            person=request.person, max_rows=request.max_rows_per_person, key=request.key,
-        )  # fmt: skip
+    records = counted_records(source, attributes, kinds, dialect, request)
     nobody = ", nobody" if request.person is not None else ""
     query = f"SELECT {narrow_codes(attributes)}{nobody} FROM ({records}) AS counted"
     with without_quotes(name, expected="records that can be read to the end"):

@@ -22,16 +22,7 @@ from numpy.typing import NDArray
 from privcube.errors import DataError
 from privcube.extras import load
 from privcube.model.attribute import Attribute
-from privcube.sensitive.coding import (
-    DUCKDB,
-    POSTGRESQL,
-    ColumnKind,
-    Dialect,
-    coded_records,
-    kept_records,
-    quoted_name,
-    quoted_text,
-)
+from privcube.sensitive.coding import DUCKDB, POSTGRESQL, ColumnKind, Dialect, counted_records, quoted_name, quoted_text
 from privcube.sensitive.counting import Counts, TableCounter, checked_cells, code_bytes, summed
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.cover import Block, Positions, cover
@@ -187,13 +178,8 @@ class SqlEngine:
         source, dialect = f"({self._statement}\n) AS asked", self._adapter.dialect
         digits = [f"COALESCE(c{number}, {attribute.cells})" for number, attribute in enumerate(attributes)]
         radices = [attribute.cells + 1 for attribute in attributes]
-        if request.person is None:
-            records = coded_records(source, attributes, kinds, dialect)
-        else:
-            records = kept_records(
-                source, attributes, kinds, dialect,
-                person=request.person, max_rows=request.max_rows_per_person, key=request.key,
-            )  # fmt: skip
+        records = counted_records(source, attributes, kinds, dialect, request)
+        if request.person is not None:
             digits.append("CASE WHEN nobody THEN 1 ELSE 0 END")
             radices.append(2)
         words = packed(digits, radices)
