@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +16,7 @@ from privcube.model.plan import Plan
 from privcube.model.request import WorkloadRequest
 from privcube.model.spec import DataSource, Spec
 from privcube.planning.planner import plan as make_plan
+from privcube.progress import PLANNING, Progress, silent
 from privcube.released.artifact import artifact_digest, require_unchanged, stage, synced_folder
 from privcube.released.folder import Contents
 from privcube.released.release import Release
@@ -24,10 +24,7 @@ from privcube.sensitive.drafting import draft_schema
 from privcube.sensitive.engine import Ledger
 from privcube.sensitive.gate import measure
 from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, Receipt, open_ledger
-from privcube.sensitive.progress import silent
 from privcube.sensitive.sources import engine_for
-
-ProgressCallback = Callable[[str, int, int | None], None]
 
 
 def draft_spec(source: str | Path) -> Spec:
@@ -48,29 +45,34 @@ def release(
     person: str | None = None,
     table: str | None = None,
     query: str | None = None,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
 ) -> Release:
     """Count the source, add the plan's noise once, and recover the tables.
 
     The source is a path, a URL, a table of pandas, polars, pyarrow or DuckDB, or a Spark DataFrame; `table` or `query`
     say what to read in a database, `person` names the column of the protected unit. Without a ledger the release is
     checked against its own guarantee only, and nothing remembers what was spent.
+
+    Tables are recovered when the first of them is asked for. With `progress`, which is told of every stage
+    (`privcube.progress`), they are recovered before this returns.
     """
     payer = _Payer(MemoryLedger(plan.guarantee) if ledger is None else ledger)
     engine = engine_for(source, table, query)
     measured = measure(plan, engine, payer, person=person, progress=progress or silent)
-    return Release(measured, payer.provenance)
+    made = Release(measured, payer.provenance)
+    if progress is not None:
+        made.recover(progress)
+    return made
 
 
-def publish(
-    spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), progress: ProgressCallback | None = None
-) -> Path:
+def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), progress: Progress = silent) -> Path:
     """A spec's release from microdata to its output folder; paths are relative to `folder`, that of the spec.
 
     The order of events makes a crash cost budget and never privacy (`privcube.sensitive.ledger`): what can be checked
     without records is checked; the charge is durable before a record is read; the artifact is staged and synced; the
     ledger commits to its digest; the folder gets its name; the ledger says that it is published.
     """
+    progress(PLANNING, 0, None)
     planned = _plan_of(spec, plan)
     output = folder / spec.output
     if os.path.lexists(output):
@@ -89,7 +91,7 @@ def publish(
             query=spec.data.query,
             progress=progress,
         )
-        digest = stage(made, staged)
+        digest = stage(made, staged, progress)
         number = made.provenance.get("entry")
         if ledger is not None:
             ledger.commit(int(number or 0), digest, str(staged.absolute()), str(output.absolute()))

@@ -23,7 +23,7 @@ import pytest
 from privcube import Plan, PureDP
 from privcube.model.groups import group_rows, row_weights
 from privcube.model.measurements import Measurements
-from privcube.model.plan import squared_l2
+from privcube.model.plan import largest_l1, squared_l2
 from privcube.sensitive import gate
 
 Here = Callable[..., Any]
@@ -83,6 +83,18 @@ CASES = {
             strategy="base_counts",
         ),
         4,
+    ),
+    "persons, exchanged, a matrix": Case(
+        SPEC.format(
+            person=PERSON,
+            privacy='epsilon = "1"\ntotal_epsilon = "3"\nneighbors = "replace_one"',
+            levels="",
+            strategy="matrix",
+        ),
+        4,
+    ),
+    "rows, a Gaussian matrix": Case(
+        SPEC.format(person="", privacy='rho = "0.1"\ntotal_rho = "1"', levels="", strategy="matrix"), 3
     ),
     "rows, Gaussian": Case(
         SPEC.format(person="", privacy='rho = "0.1"\ntotal_rho = "1"', levels="", strategy="residual"), 4
@@ -186,7 +198,7 @@ def _require_within_sensitivity(plan: Plan, change: Any) -> None:
         own = change[start : start + group_rows(plan.frame, group)].tolist()
         start += len(own)
         if isinstance(plan.guarantee, PureDP):
-            assert sum(map(abs, own)) <= plan.guarantee.rows_changed
+            assert sum(map(abs, own)) <= largest_l1(plan.guarantee, group)
         else:
             weights = row_weights(plan.frame, group)
             worth = sum(Fraction(moved**2, weight) for moved, weight in zip(own, weights, strict=True))

@@ -90,7 +90,7 @@ def test_progress_shows_shares_and_is_gone_in_the_end(terminal: _Terminal) -> No
     assert frames[0] == ""
     assert frames[1:3] == ["reading records /", "reading records -"]
     assert frames[3] == "counting tables [#######-----------------------] 25 %"
-    assert frames[4] == "counting tables [###############---------------] 50 %, about 1 s left"
+    assert frames[4] == "counting tables [###############---------------] 50 %, about 2 s left"
     assert frames[-1] == ""
     assert "123456" not in terminal.getvalue()
 
@@ -101,6 +101,38 @@ def test_progress_is_not_shown_too_often(terminal: _Terminal, monkeypatch: pytes
         for done in range(1, 100):
             progress("counting tables", done, 1000)
     assert terminal.getvalue().count("counting tables") == 1
+
+
+def test_time_left_is_that_of_a_stage_that_is_taken_up_again(terminal: _Terminal) -> None:
+    with Progress() as progress:
+        progress("checking tables", 0, 100)
+        progress("checking tables", 60, 100)
+        progress("recovering tables", 0, 5)
+        progress("checking tables", 60, 100)
+        progress("checking tables", 70, 100)
+    assert terminal.getvalue().split("\r\x1b[K")[-2].endswith("70 %, about 3 s left")
+
+
+def test_commands_show_bars_on_a_terminal(said: Said, ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And say the same as without one."""
+    plain = said("release", "spec.toml", "--output", "plain"), said("verify", "plain")
+    screen = _Terminal()
+    monkeypatch.setattr(display, "sys", SimpleNamespace(stderr=screen))
+    for command, stages in {
+        "release spec.toml --output shown": ["planning", "adding noise", "recovering tables [", "writing tables [",
+                                             "syncing files ["],
+        "verify shown": ["recovering tables [", "checking tables ["],
+        "export shown --format csv --to t.csv": ["recovering tables [", "working out errors [", "writing tables ["],
+    }.items():  # fmt: skip
+        screen.truncate(0)
+        text = said(*command.split())
+        frames = screen.getvalue().split("\r\x1b[K")
+        assert [stage for stage in stages if not any(frame.startswith(stage) for frame in frames)] == []
+        assert any("100 %" in frame for frame in frames)
+        assert frames[-1] == ""
+        if command.startswith("verify"):
+            assert len(text.splitlines()) == len(plain[1].splitlines())
+    assert "Published   plain" in plain[0]
 
 
 def test_progress_is_for_terminals_only(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,8 @@ from reference import counted
 from privcube import Attribute, PureDP, Schema, Workload, plan
 from privcube.errors import DataError
 from privcube.model.guarantee import Guarantee
+from privcube.progress import COUNTING, READING
 from privcube.sensitive.gate import measure
-from privcube.sensitive.progress import COUNTING, READING
 
 SCHEMA = Schema(
     [

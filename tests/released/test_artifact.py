@@ -71,6 +71,8 @@ KINDS: dict[str, Callable[[], Plan]] = {
     "hierarchy of ranges": lambda: plan(RANGES, PureDP(1), "hierarchy"),
     "direct": lambda: plan(CELLS, PureDP(1), "marginals", recovery="direct"),
     "sketch": lambda: plan(Workload.all_kway(Schema.from_sizes({"a": 2, "b": 4}), 1), PureDP(1), "sketch"),
+    "matrix of ranges": lambda: plan(RANGES, PureDP(1, neighbors="replace_one"), "matrix"),
+    "Gaussian matrix": lambda: plan(RANGES, ZCDP("0.1"), "matrix"),
     "total only": lambda: plan(Workload.tables(SCHEMA, [()]), PureDP(1), "marginals"),
 }
 
@@ -552,7 +554,7 @@ def test_a_disk_that_does_not_sync_leaves_nothing(tmp_path: Path, monkeypatch: p
 
 
 def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(paths: object) -> None:
+    def interrupt(paths: object, progress: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(artifact, "synced_files", interrupt)

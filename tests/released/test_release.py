@@ -17,7 +17,8 @@ from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
 from privcube.planning.bundles import with_bundles
 from privcube.released.error_bars import interval_factor
-from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise
+from privcube.sensitive.gate import SystemNoise, _bundle_noise
+from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
 
 DRAWS = 20_000
 
@@ -46,6 +47,8 @@ def plans() -> dict[str, Plan]:
     made["levels, gaussian"] = pc.plan(leveled, gaussian, "residual")
     made["ranges, pure"] = pc.plan(ranges, pure, "hierarchy")
     few = pc.plan(pc.Workload.all_kway(FLAT, 1), pure, "marginals")
+    shared = pc.plan(pc.Workload.tables(FLAT, [("a", "b"), ("a", "c"), ("b",)]), pure, "marginals")
+    made["bundle in slices"] = with_bundles(shared, [(0, 1), (2,)])
     made["small bundle"] = with_bundles(few, [tuple(range(len(few.groups)))])
     binary = pc.Schema.from_sizes({"x": 2, "y": 2, "z": 2})
     fourier = pc.plan(pc.Workload.all_kway(binary, 1), pure, "fourier")
@@ -62,10 +65,9 @@ def noise(plan: Plan, draws: int) -> np.ndarray:
     parts: dict[int, np.ndarray] = {}
     for bundle in plan.noised_together:
         if len(bundle) > 1:
-            scale = plan.noise_scale(bundle[0])
-            drawn = [max_norm_noise(scale, [rows[group] for group in bundle]) for _ in range(draws)]
-            for at, group in enumerate(bundle):
-                parts[group] = np.array([draw[at] for draw in drawn])
+            drawn = [_bundle_noise(plan, bundle, SystemNoise()) for _ in range(draws)]
+            for group in bundle:
+                parts[group] = np.array([draw[group] for draw in drawn])
         elif isinstance(plan.guarantee, pc.PureDP):
             parts[bundle[0]] = discrete_laplace(plan.noise_scale(bundle[0]), draws * rows[bundle[0]]).reshape(draws, -1)
         else:

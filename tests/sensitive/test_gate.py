@@ -15,10 +15,10 @@ from privcube.model.groups import GroupPart, row_weights
 from privcube.model.measurements import Measurements
 from privcube.planning.bundles import bundles_by_weight, with_bundles
 from privcube.planning.verification import privacy_cost, privacy_limit, verify_privacy
+from privcube.progress import silent
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.gate import measure, verify_by_brute_force
 from privcube.sensitive.ledger import MemoryLedger
-from privcube.sensitive.progress import silent
 from privcube.strategies import STRATEGIES
 
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3, "c": 4})

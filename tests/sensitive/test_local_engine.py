@@ -15,11 +15,11 @@ import pytest
 from holders import request_for
 
 from privcube import Attribute, PureDP, Schema, Workload, errors, plan
+from privcube.progress import COUNTING, READING
 from privcube.sensitive import counting
 from privcube.sensitive.engine import CountRequest
 from privcube.sensitive.engines.local import LocalEngine, connected
 from privcube.sensitive.gate import measure
-from privcube.sensitive.progress import COUNTING, READING
 from privcube.sensitive.scans import ParquetFiles
 from privcube.sensitive.sources import engine_for
 

@@ -24,10 +24,10 @@ from holders import request_for
 
 from privcube import Attribute
 from privcube.errors import DataError, PlanError
+from privcube.progress import COUNTING, READING
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.engine import CountRequest
 from privcube.sensitive.engines.sql import DuckDBDatabase, PostgreSQLDatabase, SqlEngine, packed, unpacked
-from privcube.sensitive.progress import COUNTING, READING
 from privcube.sensitive.sources import engine_for
 
 pytestmark = pytest.mark.xdist_group("postgres")

@@ -20,6 +20,7 @@ from privcube.model.schema import Schema
 from privcube.model.workload import Table, table_name
 from privcube.planning.accuracy import drawn_table_variances
 from privcube.released.error_bars import ErrorBars, interval_factor
+from privcube.released.explicit_bars import ExplicitBars
 
 _LAPLACE: Final = 3.0  # excess kurtosis, as releases assume it where recovery has no closed form
 _DIGITS: Final = 4  # of the budget that an accuracy needs
@@ -51,11 +52,11 @@ def margins(plan: Plan, tables: Sequence[Table], confidence: float) -> list[floa
     ]
 
 
-def _error_bars(plan: Plan, tables: Sequence[Table]) -> ErrorBars | None:
-    """In closed form, where recovery has one."""
-    if plan.sources is not None or not is_structured(plan.groups):
+def _error_bars(plan: Plan, tables: Sequence[Table]) -> ErrorBars | ExplicitBars | None:
+    """Those of optimal recovery; direct recovery has none."""
+    if plan.sources is not None:
         return None
-    bars = ErrorBars(plan, list(tables))
+    bars = ErrorBars(plan, list(tables)) if is_structured(plan.groups) else ExplicitBars(plan)
     for table in tables:
         if not bars.determined(table):
             raise PlanError(table_name(table), expected="a table that the plan's measurements determine")

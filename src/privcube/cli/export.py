@@ -8,6 +8,7 @@ import click
 
 from privcube.cli import completion
 from privcube.cli.output import count_of, say
+from privcube.cli.progress import Progress
 
 
 @click.command()
@@ -39,5 +40,6 @@ def export(folder: str, table: tuple[str, ...], kind: str, path: str) -> None:
     release = Release.open(folder)
     schema = release.workload.schema
     tables = [table_from(schema, [name]) for name in table] or list(release.workload)
-    write(release, tables, kind, Path(path))
+    with Progress() as progress:
+        write(release, tables, kind, Path(path), progress=progress)
     say(f"wrote {count_of(len(tables), 'table')} to {path}")

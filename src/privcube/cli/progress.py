@@ -22,7 +22,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._shows = sys.stderr.isatty()
-        self._stage, self._since, self._last, self._turn = "", 0.0, 0.0, 0
+        self._stage, self._since, self._from, self._last, self._turn = "", 0.0, 0, 0.0, 0
 
     def __enter__(self) -> Progress:
         return self
@@ -40,21 +40,23 @@ class Progress:
         if not self._shows or (stage == self._stage and now - self._last < _BETWEEN and done != total):
             return
         if stage != self._stage:
-            self._stage, self._since = stage, now
+            self._stage, self._since, self._from = stage, now, done
         self._last, self._turn = now, self._turn + 1
-        sys.stderr.write(_CLEAR + stage + " " + _shown(done, total, now - self._since, self._turn))
+        sys.stderr.write(_CLEAR + stage + " " + _shown(done, total, self._from, now - self._since, self._turn))
         sys.stderr.flush()
 
 
-def _shown(done: int, total: int | None, elapsed: float, turn: int) -> str:
-    """A bar with the time left where the end is known, else something that turns.
+def _shown(done: int, total: int | None, before: int, elapsed: float, turn: int) -> str:
+    """A bar where the end is known, else something that turns.
 
-    >>> _shown(1, 4, 2.0, 0), _shown(7, None, 2.0, 1)
+    The time left is that of what was done since the stage was first shown; so much was done `before`.
+
+    >>> _shown(1, 4, 0, 2.0, 0), _shown(7, None, 0, 2.0, 1)
     ('[#######-----------------------] 25 %, about 6 s left', '/')
     """
     if not total:
         return _TURNS[turn % len(_TURNS)]
     filled = _BAR * done // total
     bar = f"[{'#' * filled}{'-' * (_BAR - filled)}] {100 * done // total} %"
-    left = elapsed * (total - done) / done if done else 0.0
+    left = elapsed * (total - done) / (done - before) if done > before else 0.0
     return f"{bar}, about {left:.0f} s left" if left >= 1 else bar

@@ -11,6 +11,7 @@ import click
 
 from privcube.cli.output import count_of, rounded_down, say, say_json
 from privcube.cli.progress import Progress
+from privcube.progress import COUNTING, NOISE
 
 if TYPE_CHECKING:
     from privcube.model.plan import Plan
@@ -57,10 +58,9 @@ def publish_with_progress(spec: Spec, plan: Plan | None, folder: Path) -> Path:
 
         def progress(stage: str, done: int, total: int | None) -> None:
             display(stage, done, total)
-            if done == total:  # all tables are counted
-                display("recovering and writing tables", 0, None)
+            if stage == COUNTING and done == total:
+                display(NOISE, 0, None)
 
-        display("planning", 0, None)
         return publish(spec, plan, folder=folder, progress=progress)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from privcube.cli.output import count_of, say, say_json
+from privcube.cli.progress import Progress
 
 
 @click.command()
@@ -30,7 +31,8 @@ def verify(folder: str, spec: str | None, as_json: bool) -> None:
     from privcube.released.verification import verify as checks_of
 
     _require_release(folder)
-    checks = list(checks_of(folder))
+    with Progress() as progress:
+        checks = checks_of(folder, progress=progress)
     if spec is not None:
         passed, detail = _in_ledger(folder, spec)
         checks.append(Check("ledger", passed, detail))

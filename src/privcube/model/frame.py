@@ -58,6 +58,10 @@ class Frame:
             return Chain((attribute.cells,), range(attribute.cells))
         return attribute.chain
 
+    def keeps_levels(self, attribute: str) -> bool:
+        """Whether the declared levels of an attribute are levels of its axes."""
+        return self.kind != "tree" and attribute in self.leveled
+
     @cached_property
     def _digits(self) -> tuple[tuple[int, ...], ...]:
         """Per attribute the fan-outs of its code's digits, from the coarsest."""

@@ -28,6 +28,7 @@ import numpy as np
 from privcube.errors import ArtifactError, PrivcubeError
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Workload, table_cells, table_name
+from privcube.progress import WRITING, Progress, silent, told
 from privcube.released.folder import (
     CHECKSUMS,
     TABLES,
@@ -56,7 +57,7 @@ INDEX: Final = ("tables.csv", "tables.json")
 # Writing
 
 
-def save(release: Release, folder: str | Path) -> None:
+def save(release: Release, folder: str | Path, progress: Progress = silent) -> None:
     """Write the artifact of a release into a new folder, all of it or nothing."""
     target = Path(folder)
     if os.path.lexists(target):
@@ -67,13 +68,13 @@ def save(release: Release, folder: str | Path) -> None:
         raise cannot_write(str(target), problem) from None
     with nothing_left(around, str(target)):
         staged = around / "artifact"
-        stage(release, staged)
+        stage(release, staged, progress)
         staged.rename(target)
         around.rmdir()
         synced_folder(target.parent)
 
 
-def stage(release: Release, folder: Path) -> str:
+def stage(release: Release, folder: Path, progress: Progress = silent) -> str:
     """Write the artifact into a folder that is new or empty; on disk when this returns its digest."""
     try:
         folder.mkdir(exist_ok=True)
@@ -84,11 +85,12 @@ def stage(release: Release, folder: Path) -> str:
     with nothing_left(folder, "artifact"):
         (folder / TABLES).mkdir()
         digests = {}
-        for name, content in _files(release):
+        release.recover(progress)
+        for name, content in _files(release, progress):
             write_file(folder / name, content)
             digests[name] = hashlib.sha256(content).hexdigest()
         write_file(folder / CHECKSUMS, checksums_text(digests).encode())
-        synced_files(folder / name for name in [*digests, CHECKSUMS])
+        synced_files([folder / name for name in [*digests, CHECKSUMS]], progress)
         for place in (folder / TABLES, folder, folder.parent):
             synced_folder(place)
     return artifact_digest(folder)
@@ -107,12 +109,13 @@ def file_names(workload: Workload) -> list[str]:
     return sorted([STATEMENT, REGISTRY, MANIFEST, PLAN, MEASUREMENTS, *INDEX, *tables])
 
 
-def _files(release: Release) -> Iterator[tuple[str, bytes]]:
+def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
     # Imported here: pyarrow takes half a second to load, and ledger commands come by this module.
     from privcube.released.table_files import TableWriter, csv_bytes, file_stems, index_table, measurements_bytes
 
     plan, writer, std_errors = release.plan, TableWriter(release.workload.schema), []
-    for stem, table in zip(file_stems(release.workload), release.workload, strict=True):
+    named = list(zip(file_stems(release.workload), release.workload, strict=True))
+    for stem, table in told(named, WRITING, progress):
         values = release.values(table, CONFIDENCE)
         std_errors.append(float(np.sqrt(np.mean(values.std_error**2))))
         yield f"{TABLES}/{stem}.csv", writer.csv(values)

@@ -14,6 +14,7 @@ from privcube.model.frame import Frame
 from privcube.model.groups import QueryGroup
 from privcube.model.workload import Axis, Table
 from privcube.planning.ranges import nodes
+from privcube.progress import RECOVERING, Progress, silent, told
 
 
 def add_up(
@@ -22,11 +23,12 @@ def add_up(
     groups: Sequence[QueryGroup],
     sources: Sequence[Sequence[int]],
     answers: Sequence[Floats],
+    progress: Progress = silent,
 ) -> dict[Table, Floats]:
     """Every table from the answers to its source groups; frames with one axis per attribute."""
     return {
         table: _added_up(frame, table, [groups[number] for number in used], [answers[number] for number in used])
-        for table, used in zip(tables, sources, strict=True)
+        for table, used in told(list(zip(tables, sources, strict=True)), RECOVERING, progress)
     }
 
 

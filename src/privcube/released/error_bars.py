@@ -5,10 +5,10 @@ over the noisy answers z_g of the groups, with r_g = S_g C q / v_g and C = sum_b
 - its variance is sum_b |Pi_b q|^2 spread_b / p_b^2, with spread_b = sum_g f_gb u_g / v_g^2, where u_g is the variance
   of the whole-number noise that was drawn and v_g that of continuous noise, which weighs the groups. |Pi_b q|^2 is a
   product over the entries of a table, so the variances of all its cells come together, in closed form;
-- its fourth cumulant is a sum over bundles of what sum r_i^2 and sum r_i^4 over their groups say. Gaussian noise has
-  none; a row of Laplace noise of scale s has 12 s^4; max-norm noise is a radius with the distribution Gamma(m + 1)
-  times uniform points of L1 balls, whose moments are those of Dirichlet variables. Rows have symmetric signs, so that
-  only squares meet.
+- its fourth cumulant is a sum over the slices of bundles of what sum r_i^2 and sum r_i^4 over their groups say.
+  Gaussian noise has none; a row of Laplace noise of scale s has 12 s^4; max-norm noise is a radius with the
+  distribution Gamma(m + 1) times uniform points of L1 balls, whose moments are those of Dirichlet variables. Rows have
+  symmetric signs, so that only squares meet.
 An interval is that of the exponential power distribution with this variance and kurtosis, which is exact for normal,
 Laplace and uniform noise and close to all that lies between.
 """
@@ -26,14 +26,15 @@ from privcube.algebra.lattice import Floats, Integers, ResidualIndex
 from privcube.algebra.residuals import from_residuals, helmert_rows, level_slice, to_residuals
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import GroupPart, PartKind, QueryGroup, cells_groups, group_rows, has_helmert, product_groups
+from privcube.model.groups import GroupPart, PartKind, QueryGroup, cells_groups, has_helmert, product_groups
 from privcube.model.guarantee import PureDP
 from privcube.model.plan import Plan
+from privcube.model.slices import Slicing, shared_cells, slice_count, slice_rows
 from privcube.model.workload import Axis, Table, table_name
 from privcube.planning.layout import cells_table
 from privcube.planning.moments import exact_noise_variances
 from privcube.planning.structure import group_family
-from privcube.released.agreement import padded_cells, published_rows
+from privcube.released.agreement import padded_cells, published_rows, recovered_table
 
 _GRID: Final = 20_000
 _NOTHING: Final = 1e-12
@@ -45,11 +46,13 @@ class ErrorBars:
 
     def __init__(self, plan: Plan, tables: Sequence[Table]) -> None:
         """`tables` must include every table that is asked for later."""
+        if plan.sources is not None:
+            raise PlanError("error bars", expected="a plan with optimal recovery", given="direct recovery")
         self._plan, self._frame = plan, plan.frame
         self._known_residuals: dict[Table, list[tuple[tuple[int, ...], int]]] = {}
         self._groups = product_groups(plan.groups)
         self._weighted_by = plan.noise_variances()
-        footprints = cells_groups(self._frame, [cells_table(table) for table in tables])
+        footprints = cells_groups(self._frame, [recovered_table(self._frame, table) for table in tables])
         self._index = ResidualIndex([len(c) for c in self._frame.fan_outs], group_family(self._frame, footprints))
         says = self._index.incidence(group_family(self._frame, self._groups))
         self._precisions = says.transposed_times(1.0 / self._weighted_by)
@@ -59,7 +62,11 @@ class ErrorBars:
         scales = [(list(bundle), float(plan.noise_scale(bundle[0]))) for bundle in bundles]
         self._single = np.array([bundle[0] for bundle, _ in scales if len(bundle) == 1], dtype=np.int64)
         self._laplace = np.array([scale for bundle, scale in scales if len(bundle) == 1])
-        self._bundled = [(bundle, scale) for bundle, scale in scales if len(bundle) > 1]
+        self._bundled = [
+            (bundle, scale, shared_cells([self._groups[g] for g in bundle]))
+            for bundle, scale in scales
+            if len(bundle) > 1
+        ]
 
     @cached_property
     def _parts(self) -> Integers:
@@ -110,14 +117,22 @@ class ErrorBars:
         return fourth / variance**2 if variance > 0 else 0.0
 
     def cell_kurtosis(self, table: Table) -> float:
-        """The largest excess kurtosis among the first and the last published number of a table."""
+        """The largest excess kurtosis among a few published numbers of a table.
+
+        These are the first and the last, and for levels that are sums of cells also the sum over the fewest of them:
+        the more there are in a sum, the closer its error is to normal.
+        """
         if not isinstance(self._plan.guarantee, PureDP):
             return 0.0
         rows = [published_rows(self._frame, entry) for entry in table]
+        uneven = any(own is not None for own in rows)  # else cells as they are: all the same
+        places = [[0] * len(table), [-1] * len(table)] if uneven else [[0] * len(table)]
+        if recovered_table(self._frame, table) != cells_table(table):
+            places.append([0 if own is None else int(np.argmin((own**2).sum(axis=1))) for own in rows])
         found = []
-        for at in (0, -1) if any(own is not None for own in rows) else (0,):  # cells as they are: all the same
+        for place in places:
             weights = np.ones(())
-            for entry, own in zip(table, rows, strict=True):
+            for entry, own, at in zip(table, rows, place, strict=True):
                 row = own[at] if own is not None else np.eye(1, padded_cells(self._frame, entry), k=0)[0]
                 weights = np.multiply.outer(weights, row)
             found.append(self.kurtosis(table, weights))
@@ -130,7 +145,7 @@ class ErrorBars:
         return self._known_residuals[table]
 
     def _found_residuals(self, table: Table) -> list[tuple[tuple[int, ...], int]]:
-        (footprint,) = cells_groups(self._frame, [cells_table(table)])
+        (footprint,) = cells_groups(self._frame, [recovered_table(self._frame, table)])
         batches = self._index.batches(group_family(self._frame, [footprint]))
         found = [(batch.levels, int(batch.residuals[0])) for batch in batches]
         if any(number < 0 for _, number in found):
@@ -139,7 +154,7 @@ class ErrorBars:
 
     def _moments(self, table: Table, padded_weights: Floats) -> tuple[float, float]:
         """Variance and fourth cumulant of a query, from the weights r of its recovery."""
-        (footprint,) = cells_groups(self._frame, [cells_table(table)])
+        (footprint,) = cells_groups(self._frame, [recovered_table(self._frame, table)])
         smoothed = self._smoothed(table, footprint, padded_weights)
         own_axes = [part.axis for part in footprint]
         kept = self._kept(own_axes)
@@ -154,7 +169,32 @@ class ErrorBars:
         squares /= self._weighted_by**2
         fourths /= self._weighted_by**4
         variance = float(squares @ self._drawn)
-        return variance, self._fourth_cumulant(squares, fourths)
+        fourth = float(np.sum(12 * self._laplace**4 * fourths[self._single]))
+        spread = dict(zip(kept.tolist(), repeats.tolist(), strict=True))
+        for bundle, scale, slicing in self._bundled:
+            chosen = [group for group in bundle if group in spread]
+            if chosen:
+                per_slice, slices = self._per_slice(footprint, smoothed, chosen, slicing)
+                per_slice /= np.array([spread[g] * self._weighted_by[g] ** 2 for g in chosen])[:, None]
+                fourth += self._fourth_cumulant(bundle, chosen, scale, per_slice, slices, fourths[chosen])
+        return variance, fourth
+
+    def _per_slice(
+        self, footprint: QueryGroup, smoothed: Floats, chosen: Sequence[int], slicing: Slicing
+    ) -> tuple[Floats, int]:
+        """The sums of r^2 over the rows of each group in the slices of its bundle, and how many slices there are.
+
+        Slices that differ on axes the table does not have, or below its level, have the same sums and share a column.
+        """
+        own_axes = {part.axis for part in footprint}
+        known: dict[QueryGroup, Floats] = {}
+        found = []
+        for group in chosen:
+            inside = tuple(part for part in self._groups[group] if part.axis in own_axes)
+            if inside not in known:
+                known[inside] = _squares_in_slices(self._frame, footprint, smoothed, inside, dict(slicing))
+            found.append(known[inside])
+        return np.array(found), slice_count(self._frame, slicing)
 
     def _kept(self, own_axes: Sequence[int]) -> Integers:
         """The groups that say something about a table: on other axes they have cells alone."""
@@ -166,7 +206,11 @@ class ErrorBars:
         """C q: the query's residuals, each divided by its precision."""
         chains = [self._frame.fan_outs[part.axis][: part.level] for part in footprint]
         shape = [self._frame.sizes[part.axis][part.level] for part in footprint]
-        coordinates = np.asarray(padded_weights, dtype=np.float64).reshape(shape)
+        weights = np.asarray(padded_weights, dtype=np.float64)
+        if weights.size != math.prod(shape) or not np.all(np.isfinite(weights)):
+            expected = f"{math.prod(shape):,} finite numbers, one per padded cell"
+            raise PlanError(f"weights on {table_name(table)}", expected=expected, given=weights.shape)
+        coordinates = weights.reshape(shape)
         for axis, chain in enumerate(chains):
             coordinates = to_residuals(coordinates, axis, chain)
         for levels, number in self._residuals(table):
@@ -179,20 +223,22 @@ class ErrorBars:
             coordinates = from_residuals(coordinates, axis, chain)
         return coordinates
 
-    def _fourth_cumulant(self, squares: Floats, fourths: Floats) -> float:
-        total = float(np.sum(12 * self._laplace**4 * fourths[self._single]))
-        for chosen, scale in self._bundled:
-            n = np.array([group_rows(self._frame, self._groups[group]) for group in chosen], dtype=np.float64)
-            m = float(n.sum())
-            second = 2 * squares[chosen] / ((n + 1) * (n + 2))
-            same = (24 * fourths[chosen] + 12 * (squares[chosen] ** 2 - fourths[chosen])) / (
-                (n + 1) * (n + 2) * (n + 3) * (n + 4)
-            )
-            other = 3 * (second.sum() ** 2 - np.sum(second**2))
-            radius_four = (m + 1) * (m + 2) * (m + 3) * (m + 4) * scale**4
-            variance = (m + 1) * (m + 2) * scale**2 * float(second.sum())
-            total += radius_four * float(same.sum() + other) - 3 * variance**2
-        return total
+    def _fourth_cumulant(
+        self, bundle: Sequence[int], chosen: Sequence[int], scale: float, squares: Floats, slices: int, fourths: Floats
+    ) -> float:
+        """The fourth cumulant of what a bundle adds: a sum over its slices, of which `squares` has a few distinct."""
+        _, rows = slice_rows(self._frame, [self._groups[group] for group in bundle])
+        m = float(sum(rows))
+        n = np.array([rows[bundle.index(group)] for group in chosen], dtype=np.float64)[:, None]
+        alike = slices / squares.shape[1]  # how many slices a column stands for, each with its part of the sums
+        squares = squares / alike
+        second = 2 * squares / ((n + 1) * (n + 2))
+        own = 24 * fourths[:, None] / slices + 12 * (squares**2 - fourths[:, None] / slices)
+        same = own / ((n + 1) * (n + 2) * (n + 3) * (n + 4))
+        other = 3 * (second.sum(axis=0) ** 2 - np.sum(second**2, axis=0))
+        radius_four = (m + 1) * (m + 2) * (m + 3) * (m + 4) * scale**4
+        variance = (m + 1) * (m + 2) * scale**2 * second.sum(axis=0)
+        return float(alike * np.sum(radius_four * (same.sum(axis=0) + other) - 3 * variance**2))
 
 
 def _drawn_at_most(plan: Plan) -> Floats:
@@ -202,7 +248,27 @@ def _drawn_at_most(plan: Plan) -> Floats:
 
 
 def _powers(frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Sequence[GroupPart]) -> tuple[float, float]:
-    """The sums of r^2 and r^4 over the rows of a group, before division by its variance, for its parts on these axes.
+    """The sums of r^2 and r^4 over the rows of a group with these parts, before division by its variance."""
+    rows, repeats = _row_weights(frame, footprint, smoothed, inside)
+    return repeats * float(np.sum(rows**2)), repeats * float(np.sum(rows**4))
+
+
+def _squares_in_slices(
+    frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Sequence[GroupPart], level_of: dict[int, int]
+) -> Floats:
+    """The sums of r^2 over rows in the same slice, as far as the table tells slices apart."""
+    rows, repeats = _row_weights(frame, footprint, smoothed, inside)
+    squares = rows**2 * repeats
+    for at, (axis, level, _) in enumerate(footprint):
+        kept = frame.sizes[axis][min(level_of.get(axis, 0), level)]
+        squares = squares.reshape(*squares.shape[:at], kept, -1, *squares.shape[at + 1 :]).sum(axis=at + 1)
+    return np.asarray(squares.reshape(-1))
+
+
+def _row_weights(
+    frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Sequence[GroupPart]
+) -> tuple[Floats, int]:
+    """The recovery weights r of the rows of a group, and how many rows have each.
 
     Cells of a table are averaged on axes that the group lacks, added up to the group's level on those it has, and stand
     for all their children where the group is finer; rows of contrasts and Helmert parts are differences of these sums.
@@ -214,7 +280,7 @@ def _powers(frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Seque
         part = part_of.get(axis, GroupPart(axis, 0))
         if part.level > level:
             if part.kind != "cells":
-                return 0.0, 0.0
+                return np.zeros_like(smoothed), 1
             repeats *= sizes[part.level] // sizes[level]
             answers = answers / sizes[part.level]
             continue
@@ -226,12 +292,12 @@ def _powers(frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Seque
                 rows /= np.sqrt((rows**2).sum(axis=1, keepdims=True))
             families = np.moveaxis(answers, at, -1).reshape(*lead, *tail, -1, rows.shape[1]) @ rows.T
             answers = np.moveaxis(families.reshape(*lead, *tail, -1), -1, at)
-    return repeats * float(np.sum(answers**2)), repeats * float(np.sum(answers**4))
+    return answers, repeats
 
 
 def _energies(frame: Frame, entry: str | Axis) -> tuple[Floats, int]:
     """|Pi_b q|^2 for every published number q of an entry and all levels b of its axes, and how many axes it has."""
-    (footprint,) = cells_groups(frame, [cells_table((entry,))])
+    (footprint,) = cells_groups(frame, [recovered_table(frame, (entry,))])
     rows = published_rows(frame, entry)
     sizes = [frame.sizes[part.axis][: part.level + 1] for part in footprint]
     if rows is None:  # cells as they are: all the same

@@ -20,6 +20,7 @@ import pyarrow as pa
 from privcube.errors import ArtifactError
 from privcube.extras import load
 from privcube.model.workload import Entry, canonical, table_name
+from privcube.progress import ERROR_BARS, PACKING, WRITING, Progress, silent, told
 from privcube.released.folder import write_alone
 from privcube.released.labels import NUMBERS, axis_labels, column_names
 from privcube.released.manifest import CONFIDENCE
@@ -36,7 +37,9 @@ _MOST_ROWS: Final = 1_048_576  # of a sheet
 _LONGEST_TITLE: Final = 31
 
 
-def export(release: Release, tables: Sequence[Sequence[Entry]], format: str, path: str | Path) -> None:
+def export(
+    release: Release, tables: Sequence[Sequence[Entry]], format: str, path: str | Path, *, progress: Progress = silent
+) -> None:
     """Write tables to a new file: format is "csv", "parquet", "xlsx" or "json-stat"."""
     if format not in FORMATS:
         raise ArtifactError("format", expected="one of them", given=format, available=FORMATS)
@@ -45,16 +48,17 @@ def export(release: Release, tables: Sequence[Sequence[Entry]], format: str, pat
     target = Path(path)
     if target.exists():
         raise ArtifactError(str(target), expected="a new file (nothing is overwritten)", given="one that exists")
-    wanted = dict.fromkeys(canonical(release.workload.schema, table) for table in tables)
-    values = [release.values(table, CONFIDENCE) for table in wanted]
-    write_alone(target, FORMATS[format](release, values))
+    wanted = list(dict.fromkeys(canonical(release.workload.schema, table) for table in tables))
+    release.recover(progress)
+    values = [release.values(table, CONFIDENCE) for table in told(wanted, ERROR_BARS, progress)]
+    write_alone(target, FORMATS[format](release, values, progress))
 
 
 # CSV and Parquet
 
 
-def _csv(release: Release, values: list[TableValues]) -> bytes:
-    long = _long(release, values)
+def _csv(release: Release, values: list[TableValues], progress: Progress) -> bytes:
+    long = _long(release, values, progress)
     columns = {
         safe_text(name): [text and safe_text(text) for text in long[name].to_pylist()]
         if pa.types.is_string(long[name].type)
@@ -64,14 +68,14 @@ def _csv(release: Release, values: list[TableValues]) -> bytes:
     return csv_bytes(pa.table(columns))
 
 
-def _parquet(release: Release, values: list[TableValues]) -> bytes:
-    return parquet_bytes(_long(release, values))
+def _parquet(release: Release, values: list[TableValues], progress: Progress) -> bytes:
+    return parquet_bytes(_long(release, values, progress))
 
 
-def _long(release: Release, values: list[TableValues]) -> Any:
+def _long(release: Release, values: list[TableValues], progress: Progress) -> Any:
     """One table by itself, or several one after the other."""
     writer = TableWriter(release.workload.schema)
-    tables = [writer.arrow(own) for own in values]
+    tables = [writer.arrow(own) for own in told(values, WRITING, progress)]
     if len(tables) == 1:
         return tables[0]
     entries = tuple(dict.fromkeys(entry for own in values for entry in own.table))
@@ -94,17 +98,18 @@ def _new_name(name: str, taken: Collection[str]) -> str:
 # Excel
 
 
-def _xlsx(release: Release, values: list[TableValues]) -> bytes:
+def _xlsx(release: Release, values: list[TableValues], progress: Progress) -> bytes:
     library = load("openpyxl", extra="excel", purpose="Excel files")
     book = library.Workbook(write_only=True)
     writer, titles = TableWriter(release.workload.schema), set[str]()
-    for own in values:
+    for own in told(values, WRITING, progress):
         if own.estimate.size >= _MOST_ROWS:
             raise ArtifactError(table_name(own.table), expected=f"below {_MOST_ROWS:,} rows", given=own.estimate.size)
         sheet = book.create_sheet(_title(table_name(own.table), titles))
         table = writer.arrow(own)
         for row in (table.column_names, *zip(*(column.to_pylist() for column in table.columns), strict=True)):
             sheet.append([_cell(library, sheet, value) for value in row])
+    progress(PACKING, 0, None)
     out = io.BytesIO()
     book.save(out)
     return out.getvalue()
@@ -133,9 +138,9 @@ def _title(name: str, taken: set[str]) -> str:
 # JSON-stat
 
 
-def _json_stat(release: Release, values: list[TableValues]) -> bytes:
+def _json_stat(release: Release, values: list[TableValues], progress: Progress) -> bytes:
     """A dataset of JSON-stat 2.0, or a collection of them; the last dimension tells estimates from their errors."""
-    sets = [_dataset(release, own) for own in values]
+    sets = [_dataset(release, own) for own in told(values, WRITING, progress)]
     document = sets[0]
     if len(sets) > 1:
         label = f"{len(sets):,} tables"
@@ -163,7 +168,7 @@ def _dataset(release: Release, values: TableValues) -> dict[str, Any]:
     }
 
 
-FORMATS: Final[dict[str, Callable[[Release, list[TableValues]], bytes]]] = {
+FORMATS: Final[dict[str, Callable[[Release, list[TableValues], Progress], bytes]]] = {
     "csv": _csv,
     "parquet": _parquet,
     "xlsx": _xlsx,

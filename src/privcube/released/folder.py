@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from privcube.errors import ArtifactError, quoted
+from privcube.progress import SYNCING, Progress, Work, silent
 
 CHECKSUMS: Final = "SHA256SUMS"
 TABLES: Final = "tables"
@@ -57,11 +58,12 @@ def synced_folder(path: Path) -> None:
     _sync(path)
 
 
-def synced_files(paths: Iterable[Path]) -> None:
+def synced_files(paths: Sequence[Path], progress: Progress = silent) -> None:
     """Wait until all these files are on disk."""
+    work = Work(progress, SYNCING, len(paths))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for _ in pool.map(_sync, paths):
-            pass
+            work.add()
 
 
 def _sync(path: Path) -> None:

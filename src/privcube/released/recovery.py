@@ -22,8 +22,6 @@ import numpy as np
 from privcube.algebra.lattice import Batch, Family, Floats, Integers, ResidualIndex
 from privcube.algebra.residuals import from_residuals, helmert_to_residuals, level_slice, to_residuals
 from privcube.errors import PlanError
-from privcube.linear.matrices import strategy_matrix, workload_matrix
-from privcube.linear.recovery import recovered
 from privcube.model.frame import Frame
 from privcube.model.groups import (
     GroupPart,
@@ -36,16 +34,18 @@ from privcube.model.groups import (
     product_groups,
 )
 from privcube.model.plan import Plan
-from privcube.model.workload import Table, axis_cells
+from privcube.model.workload import Table
+from privcube.planning.explicit import ExplicitStructure, added_up
 from privcube.planning.layout import Layout, cells_table, with_ranges
 from privcube.planning.structure import group_family
+from privcube.progress import RECOVERING, Progress, Work, silent
 from privcube.released.direct import add_up
 
 _SLICE_CELLS: Final = 2**17
 _MOST_CHOICES: Final = 64
 
 
-def recover(plan: Plan, answers: Floats) -> dict[Table, Floats]:
+def recover(plan: Plan, answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
     """The plan's tables from the noisy answers to its groups, one group after the other, each in row-major order."""
     rows = [group_rows(plan.frame, group) for group in plan.groups]
     if len(answers) != sum(rows):
@@ -53,27 +53,23 @@ def recover(plan: Plan, answers: Floats) -> dict[Table, Floats]:
     values, starts = np.asarray(answers), np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
     if plan.sources is not None:
         per_group = [values[start:stop] for start, stop in pairwise(starts.tolist())]
-        return add_up(plan.frame, list(plan.workload), product_groups(plan.groups), plan.sources, per_group)
+        return add_up(plan.frame, list(plan.workload), product_groups(plan.groups), plan.sources, per_group, progress)
     if not is_structured(plan.groups):
-        return _recover_explicit(plan, values, rows)
+        progress(RECOVERING, 0, None)
+        return _recover_explicit(plan, values)
     wanted = [cells_table(table) for table in plan.workload]
     groups = product_groups(plan.groups)
-    cells = recover_cells(plan.frame, list(dict.fromkeys(wanted)), groups, plan.noise_variances(), values)
+    tables, variances = list(dict.fromkeys(wanted)), plan.noise_variances()
+    cells = recover_cells(plan.frame, tables, groups, variances, values, progress=progress)
     schema = plan.workload.schema
     return {table: with_ranges(schema, table, cells[of]) for table, of in zip(plan.workload, wanted, strict=True)}
 
 
-def _recover_explicit(plan: Plan, values: Floats, rows: Sequence[int]) -> dict[Table, Floats]:
-    """Least squares with explicit matrices, for groups without product structure."""
-    noise = np.repeat(plan.noise_variances(), rows)
-    queries, strategy = workload_matrix(plan.workload, plan.frame), strategy_matrix(plan.frame, plan.groups)
-    answers = recovered(queries, strategy, noise, values)
-    tables, start = {}, 0
-    for table in plan.workload:
-        shape = [axis_cells(plan.workload.schema, entry) for entry in table]
-        tables[table] = answers[start : start + prod(shape)].reshape(shape)
-        start += prod(shape)
-    return tables
+def _recover_explicit(plan: Plan, values: Floats) -> dict[Table, Floats]:
+    """Least squares with an explicit matrix, for groups without product structure."""
+    structure = ExplicitStructure.of(plan.workload, plan.frame, plan.groups)
+    cells = structure.recovery(plan.noise_variances()) @ values
+    return {table: added_up(structure.schema, table, cells) for table in plan.workload}
 
 
 def recover_cells(
@@ -85,6 +81,7 @@ def recover_cells(
     shares: Sequence[Sequence[Floats]] | None = None,
     *,
     padded: bool = False,
+    progress: Progress = silent,
 ) -> dict[Table, Floats]:
     """Optimal recovery of tables of cells from the answers to groups with the given noise variances.
 
@@ -93,10 +90,15 @@ def recover_cells(
     residuals = _Residuals(frame, tables, shares)
     starts = np.concatenate([[0], np.cumsum([group_rows(frame, group) for group in groups])]).astype(np.int64)
     narrow = [number for number, group in enumerate(groups) if _choices(group) <= _MOST_CHOICES]
-    residuals.add([groups[number] for number in narrow], variances[narrow], values, starts[narrow])
-    for number in sorted(set(range(len(groups))) - set(narrow)):
-        residuals.add_wide(groups[number], variances[number], values[starts[number] : starts[number + 1]])
-    return residuals.tables(padded)
+    wide = {number: residuals.below(groups[number]) for number in sorted(set(range(len(groups))) - set(narrow))}
+    numbers = np.diff(starts)  # of each group; a wide one is gone through once for each table below it
+    through = int(numbers[narrow].sum()) + sum(len(below) * int(numbers[number]) for number, below in wide.items())
+    work = Work(progress, RECOVERING, through + residuals.cells)
+    residuals.add([groups[number] for number in narrow], variances[narrow], values, starts[narrow], work)
+    for number, below in wide.items():
+        own = values[starts[number] : starts[number + 1]]
+        residuals.add_wide(groups[number], below, variances[number], own, work)
+    return residuals.tables(padded, work)
 
 
 class _Residuals:
@@ -118,7 +120,14 @@ class _Residuals:
             self.store[dim] = np.zeros((len(same), dim))
         self.precision = np.zeros(len(self.index))
 
-    def add(self, groups: Sequence[QueryGroup], variances: Floats, values: Floats, starts: Integers) -> None:
+    @property
+    def cells(self) -> int:
+        """How many padded cells the wanted tables have."""
+        return sum(group_rows(self.frame, footprint) for footprint in self.footprints)
+
+    def add(
+        self, groups: Sequence[QueryGroup], variances: Floats, values: Floats, starts: Integers, work: Work
+    ) -> None:
         """Take in the answers of groups, each found at its start in `values`."""
         family = self._family(groups)
         for which, batches in self._slices(family):
@@ -128,18 +137,25 @@ class _Residuals:
             coordinates = self._split(block, shape)
             for batch in batches:
                 self._take(coordinates, shape, batch, batch.factors / variances[which])
+            work.add(block.size)
 
-    def add_wide(self, group: QueryGroup, variance: float, values: Floats) -> None:
-        """Take in a group of many attributes: add it up to the wanted tables first, and use each residual once."""
+    def below(self, group: QueryGroup) -> list[QueryGroup]:
+        """What a group says about the wanted tables: its cells added up to each of them, those of most axes first."""
         level_of = {part.axis: part.level for part in group}
-        weight = 1.0 / (variance * group_rows(self.frame, group))  # f_gb / v_g, the same for every b below the group
-        table = values.reshape([self.frame.sizes[part.axis][part.level] for part in group])
-        done = np.zeros(len(self.index), dtype=bool)
-        below = {
+        found = {
             tuple(GroupPart(p.axis, min(p.level, level_of[p.axis])) for p in footprint if p.axis in level_of)
             for footprint in self.footprints
         }
-        for smaller in sorted(below, key=len, reverse=True):
+        return sorted(found, key=len, reverse=True)
+
+    def add_wide(
+        self, group: QueryGroup, below: Sequence[QueryGroup], variance: float, values: Floats, work: Work
+    ) -> None:
+        """Take in a group of many attributes: add it up to the wanted tables first, and use each residual once."""
+        weight = 1.0 / (variance * group_rows(self.frame, group))  # f_gb / v_g, the same for every b below the group
+        table = values.reshape([self.frame.sizes[part.axis][part.level] for part in group])
+        done = np.zeros(len(self.index), dtype=bool)
+        for smaller in below:
             kept = {part.axis: part.level for part in smaller}
             summed = _summed(self.frame, table, group, kept)
             family = self._family([smaller])
@@ -149,8 +165,9 @@ class _Residuals:
                 if batch.residuals[0] >= 0 and not done[batch.residuals[0]]:
                     self._take(coordinates, shape, batch, np.array([weight]))
                     done[batch.residuals[0]] = True
+            work.add(table.size)
 
-    def tables(self, padded: bool) -> dict[Table, Floats]:
+    def tables(self, padded: bool, work: Work) -> dict[Table, Floats]:
         """Put the tables together from the weighted means."""
         missed = np.flatnonzero(self.precision <= 0)
         if len(missed):
@@ -170,6 +187,7 @@ class _Residuals:
                 coordinates = from_residuals(coordinates, at + 1, kind.chain, self._shares(kind))
             for row, number in enumerate(which.tolist()):
                 found[number] = coordinates[row] if padded else layout.real(tables[number], coordinates[row])
+            work.add(coordinates.size)
         return {table: counts for table, counts in zip(tables, found, strict=True) if counts is not None}
 
     def _slices(self, family: Family) -> Iterator[tuple[Integers, Iterator[Batch]]]:

@@ -1,9 +1,10 @@
 """A release: published tables with their error bars, made from measurements alone. Zone: RELEASED.
 
 `Release(measurements)` recovers the tables of the workload so that they agree. `table` gives any table that the
-measurements determine, also one that was not asked for; `query` counts over labels, ranges and levels. Both say how far
-off they may be: `std_error` is exact, and intervals hold with the stated confidence over the noise, per number and, in
-the columns ending in `_all`, for all numbers of a table at once.
+measurements determine, also one that was not asked for, at any declared level that is no finer than what was measured;
+`query` counts over labels, ranges and levels. Both say how far off they may be: `std_error` is exact, and intervals
+hold with the stated confidence over the noise, per number and, in the columns ending in `_all`, for all numbers of a
+table at once.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ import numpy as np
 from privcube.algebra.lattice import Floats
 from privcube.errors import QueryError
 from privcube.extras import load
+from privcube.model.frame import Frame
 from privcube.model.groups import is_structured, product_groups
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
-from privcube.model.workload import Entry, Table, Workload, axis_cells, canonical, table_name
+from privcube.model.workload import Axis, Entry, Table, Workload, axis_cells, canonical, table_name
 from privcube.planning.accuracy import drawn_table_variances
-from privcube.planning.layout import cells_table, with_ranges
-from privcube.released.agreement import cell_rows, padded_cells, published
+from privcube.planning.layout import cells_table
+from privcube.progress import Progress, silent
+from privcube.released.agreement import added_up, padded_cells, published, published_rows, recovered_table
 from privcube.released.error_bars import ErrorBars, interval_factor
+from privcube.released.explicit_bars import ExplicitBars
 from privcube.released.labels import axis_labels, column_names
 from privcube.released.recovery import recover, recover_cells
 from privcube.released.selection import Selection, selected_cells
@@ -74,6 +78,7 @@ class Release:
     def __init__(self, measurements: Measurements, provenance: Mapping[str, Any] | None = None) -> None:
         self.measurements = measurements
         self.provenance = dict(provenance or {})  # ledger entry and head, if any
+        self._tables: dict[Table, Floats] | None = None
 
     @property
     def plan(self) -> Plan:
@@ -90,6 +95,11 @@ class Release:
         """Whether all tables agree on what they share; direct recovery does not see to it."""
         return self.plan.sources is None
 
+    def recover(self, progress: Progress = silent) -> None:
+        """Work out all tables of the workload, unless this was done; else it is done when a table is asked for."""
+        if self._tables is None:
+            self._tables = self._all_tables(progress)
+
     def values(self, table: Sequence[Entry], confidence: float = 0.95) -> TableValues:
         """The numbers of a table as arrays, one axis per attribute."""
         wanted = canonical(self.workload.schema, table)
@@ -104,6 +114,15 @@ class Release:
         """A table in long form: a column per attribute with its labels, then the numbers.
 
         The columns `low` and `high` bound each number with the given confidence, `low_all` and `high_all` all of them.
+        An entry is a name, a pair of attribute and level, or an `Axis`.
+
+        >>> from privcube import Attribute, Level, PureDP, Schema, Workload, plan, release
+        >>> region = Level("region", groups={"x": ["a", "b"], "y": ["c"]})
+        >>> schema = Schema([Attribute("area", values=["a", "b", "c"], levels=[region])])
+        >>> records = load("pandas", extra="pandas", purpose="records").DataFrame({"area": ["a", "b", "b", "c"]})
+        >>> made = release(plan(Workload.tables(schema, [("area",)]), PureDP(1000)), records)
+        >>> made.table([("area", "region")])[["area by region", "estimate"]].round().to_dict("list")
+        {'area by region': ['x', 'y'], 'estimate': [3.0, 1.0]}
         """
         found = self.values((table,) if isinstance(table, str) else table, confidence)
         columns: dict[str, Any] = {}
@@ -153,22 +172,22 @@ class Release:
         """
         schema = self.workload.schema
         chosen = {schema[name].name: selected_cells(schema[name], selection) for name, selection in where.items()}
-        names = tuple(name for name in schema.names if name in chosen)
-        weights = np.ones(())
-        for name in names:
+        parts: list[tuple[str | Axis, Floats]] = []
+        for name in (name for name in schema.names if name in chosen):
             own = np.zeros(schema[name].cells)
             own[chosen[name]] = 1.0
-            weights = np.multiply.outer(weights, own)
-        estimate = float(np.sum(weights * self._estimate(names)))
-        variance, kurtosis = self._query_errors(names, weights)
+            parts.append((name, own))
+        table, weights = self._asked(parts)
+        estimate = float(np.sum(weights * self._estimate(table)))
+        variance, kurtosis = self._query_errors(table, weights)
         margin = interval_factor(kurtosis, confidence) * variance**0.5
         return Answer(estimate, variance**0.5, estimate - margin, estimate + margin, confidence)
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, *, progress: Progress = silent) -> None:
         """Write the artifact: tables, measurements, plan, statements, checksums. The folder must be new."""
         from privcube.released.artifact import save
 
-        save(self, folder)
+        save(self, folder, progress)
 
     @classmethod
     def open(cls, folder: str | Path) -> Release:
@@ -179,18 +198,24 @@ class Release:
 
     # Estimates
 
-    @cached_property
-    def _recovered(self) -> dict[Table, Floats]:
+    def _all_tables(self, progress: Progress) -> dict[Table, Floats]:
         """Every table of the workload; structured ones as cells."""
         answers = self.measurements.answers.astype(np.float64)
         if not self._closed_form:
-            return recover(self.plan, answers)
-        return self._recover_cells(list(dict.fromkeys(cells_table(table) for table in self.workload)))
+            return recover(self.plan, answers, progress)
+        return self._recover_cells(list(dict.fromkeys(cells_table(table) for table in self.workload)), progress)
 
-    def _recover_cells(self, tables: Sequence[Table]) -> dict[Table, Floats]:
+    @property
+    def _recovered(self) -> dict[Table, Floats]:
+        """Those, and whatever else was asked for since."""
+        self.recover()
+        assert self._tables is not None
+        return self._tables
+
+    def _recover_cells(self, tables: Sequence[Table], progress: Progress = silent) -> dict[Table, Floats]:
         plan, answers = self.plan, self.measurements.answers.astype(np.float64)
-        groups = product_groups(plan.groups)
-        found = recover_cells(plan.frame, tables, groups, plan.noise_variances(), answers, padded=True)
+        groups, variances = product_groups(plan.groups), plan.noise_variances()
+        found = recover_cells(plan.frame, tables, groups, variances, answers, padded=True, progress=progress)
         return {table: published(plan.frame, table, counts) for table, counts in found.items()}
 
     @cached_property
@@ -200,41 +225,54 @@ class Release:
     def _estimate(self, table: Table) -> Floats:
         if table in self._recovered:
             return self._recovered[table]
-        cells = cells_table(table)
+        if self._explicit is not None:
+            if not self._explicit.determined(table):
+                raise self._refused(table, "a table that the measurements determine")
+            return self._explicit.estimate(table, self.measurements.answers.astype(np.float64))
+        if not self._closed_form:
+            raise self._refused(table, "a table of the workload, as recovery was not by closed form")
+        cells = recovered_table(self.plan.frame, table)
         if cells not in self._recovered:
-            self._recovered[cells] = self._unasked(cells)
-        return with_ranges(self.workload.schema, table, self._recovered[cells])
+            if not self._is_determined(cells):
+                raise self._refused(table, "a table that the measurements determine")
+            self._recovered[cells] = self._recover_cells([cells])[cells]
+        return added_up(self.plan.frame, table, self._recovered[cells])
 
-    def _unasked(self, table: Table) -> Floats:
-        """A table of cells that was not asked for: added up from one that was, or recovered."""
-        if self._closed_form:
-            if not self._bars_for(table).determined(table):
-                raise self._undetermined(table)
-            return self._recover_cells([table])[table]
-        names = {entry for entry in table if isinstance(entry, str)}
-        for other, counts in self._recovered.items():
-            if len(names) == len(table) and names <= set(other) and cells_table(other) == other:
-                return np.asarray(counts.sum(axis=tuple(at for at, entry in enumerate(other) if entry not in names)))
-        raise self._undetermined(table)
+    def _asked(self, parts: Sequence[tuple[str | Axis, Floats]]) -> tuple[Table, Floats]:
+        """A query as weights on a table: of cells, or of levels where cells were not measured."""
+        coarser = [_at_level(self.plan.frame, entry, own) for entry, own in parts]
+        cells, groups = (tuple([entry for entry, _ in chosen]) for chosen in (parts, coarser))
+        by_levels = self._closed_form and not self._is_determined(cells) and self._is_determined(groups)
+        weights = np.ones(())
+        for _, own in coarser if by_levels else parts:
+            weights = np.multiply.outer(weights, own)
+        return (groups if by_levels else cells), weights
 
-    def _undetermined(self, table: Table) -> QueryError:
-        return QueryError(
-            table_name(table),
-            expected="a table that the measurements determine",
-            available=map(table_name, self.workload),
-        )
+    def _is_determined(self, table: Table) -> bool:
+        return self._bars_for(table).determined(table)
+
+    def _refused(self, table: Table, expected: str) -> QueryError:
+        """An error that names tables with the same attributes first."""
+        names = _attributes(table)
+        near = sorted(self.workload, key=lambda other: len(names ^ _attributes(other)))
+        return QueryError(table_name(table), expected=expected, available=map(table_name, near))
 
     # Errors
 
     @cached_property
     def _known_bars(self) -> dict[Table, ErrorBars]:
         asked = ErrorBars(self.plan, list(self.workload))
-        return dict.fromkeys([*self.workload, *(cells_table(table) for table in self.workload)], asked)
+        return dict.fromkeys([cells_table(table) for table in self.workload], asked)
 
     def _bars_for(self, table: Table) -> ErrorBars:
-        if table not in self._known_bars:
-            self._known_bars[table] = ErrorBars(self.plan, [table])
-        return self._known_bars[table]
+        cells = recovered_table(self.plan.frame, table)
+        if cells not in self._known_bars:
+            self._known_bars[cells] = ErrorBars(self.plan, [cells])
+        return self._known_bars[cells]
+
+    @cached_property
+    def _explicit(self) -> ExplicitBars | None:
+        return ExplicitBars(self.plan) if self.plan.sources is None and not self._closed_form else None
 
     @cached_property
     def _kurtosis_of_shape(self) -> dict[tuple[int, ...], float]:
@@ -242,35 +280,33 @@ class Release:
 
     def _errors(self, table: Table) -> tuple[Floats, float]:
         """The variance of every number of a table, and the excess kurtosis of its errors."""
+        if self._explicit is not None:
+            return self._explicit.variances(table), self._explicit.cell_kurtosis(table)
         if not self._closed_form:
-            return np.asarray(self._mean_variance(table)), _LAPLACE
-        bars = self._bars_for(table)
-        if len(self.workload) * len(self.plan.groups) <= _MANY_PAIRS:
+            return np.asarray(self._mean_variances[table]), _LAPLACE
+        bars, frame = self._bars_for(table), self.plan.frame
+        few = len(self.workload) * len(self.plan.groups) <= _MANY_PAIRS
+        if few or recovered_table(frame, table) != cells_table(table):
             return bars.variances(table), bars.cell_kurtosis(table)
-        shape = tuple(padded_cells(self.plan.frame, entry) for entry in table)
+        shape = tuple(padded_cells(frame, entry) for entry in table)
         if shape not in self._kurtosis_of_shape:
             self._kurtosis_of_shape[shape] = bars.cell_kurtosis(table)
         return bars.variances(table), self._kurtosis_of_shape[shape]
-
-    def _mean_variance(self, table: Table) -> float:
-        if table not in self._mean_variances:
-            raise QueryError(
-                f"error of {table_name(table)}", expected="a table of the workload, as recovery was not by closed form"
-            )
-        return self._mean_variances[table]
 
     @cached_property
     def _mean_variances(self) -> dict[Table, float]:
         return dict(zip(self.workload, drawn_table_variances(self.plan).tolist(), strict=True))
 
-    def _query_errors(self, table: tuple[str, ...], weights: Floats) -> tuple[float, float]:
+    def _query_errors(self, table: Table, weights: Floats) -> tuple[float, float]:
+        if self._explicit is not None:
+            return self._explicit.query_variance(table, weights), self._explicit.kurtosis(table, weights)
         if not self._closed_form:
             if np.count_nonzero(weights) != 1:
                 raise QueryError("query", expected="a single cell, as recovery was not by closed form")
-            return self._mean_variance(table), _LAPLACE
+            return self._mean_variances[table], _LAPLACE
         padded = weights
-        for at, name in enumerate(table):
-            rows = cell_rows(self.plan.frame, self.workload.schema[name], None)
+        for at, entry in enumerate(table):
+            rows = published_rows(self.plan.frame, entry)
             if rows is not None:
                 padded = np.moveaxis(np.tensordot(rows, padded, axes=(0, at)), 0, at)
         bars = self._bars_for(table)
@@ -295,3 +331,19 @@ class Release:
 
     def _shape(self, table: Table) -> tuple[int, ...]:
         return tuple(axis_cells(self.workload.schema, entry) for entry in table)
+
+
+def _attributes(table: Table) -> frozenset[str]:
+    return frozenset(entry if isinstance(entry, str) else entry.attribute for entry in table)
+
+
+def _at_level(frame: Frame, entry: str | Axis, weights: Floats) -> tuple[str | Axis, Floats]:
+    """Weights on the cells of an attribute as weights on its coarsest level of which they take whole groups."""
+    if isinstance(entry, str) and frame.keeps_levels(entry):
+        attribute = frame.schema[entry]
+        for level in reversed(attribute.level_names):
+            groups = np.asarray(attribute.partition(level).group_of)
+            own = weights[np.unique(groups, return_index=True)[1]]
+            if np.array_equal(own[groups], weights):
+                return Axis(entry, level), own
+    return entry, weights

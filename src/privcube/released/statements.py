@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from privcube.errors import counted
 from privcube.model.amounts import shown
-from privcube.model.groups import has_helmert, is_structured
+from privcube.model.groups import MatrixGroup, has_helmert
 from privcube.model.guarantee import ZCDP, ApproxDP, Guarantee
 from privcube.model.plan import Plan
 from privcube.released.manifest import CONFIDENCE, amounts_text, noise_of
@@ -149,12 +149,13 @@ def _account(stated: Mapping[str, Any]) -> str:
 def mechanism(plan: Plan) -> list[str]:
     """What was measured, and which noise was added."""
     noise = noise_of(plan)
+    counts = "weighted sums of counts" if any(isinstance(group, MatrixGroup) for group in plan.groups) else "counts"
     groups = "1 group" if len(plan.groups) == 1 else f"{len(plan.groups):,} groups"
     ends = [shown(noise.smallest), shown(noise.largest)]
     span = f"is about {ends[0]}" if ends[0] == ends[1] else f"lies between about {ends[0]} and {ends[1]}"
     return [
         f"A plan was made before any record was read (strategy {plan.options.strategy}, {plan.options.budgets} "
-        f"budgets). It asks for {counted(plan.rows)} counts in {groups}, and divides the budget among them by exact "
+        f"budgets). It asks for {counted(plan.rows)} {counts} in {groups}, and divides the budget among them by exact "
         f"fractions. {_DRAWN[noise.mechanism]}",
         f"The {noise.parameter} {span}; it follows exactly from plan.json. Counts and noise are whole numbers, the "
         "noise is drawn exactly from the operating system's generator, and no floating-point number has a part in it. "
@@ -175,8 +176,7 @@ def post_processing(plan: Plan) -> str:
 
 def _reading(plan: Plan) -> list[str]:
     confidence = f"a probability of {round(100 * CONFIDENCE)} %"
-    each = plan.sources is None and is_structured(plan.groups)
-    numbers = "a count" if each else "a count, on average over the table"
+    numbers = "a count" if plan.sources is None else "a count, on average over the table"
     close = ", or a little more where rows of noise differ" if any(map(has_helmert, plan.groups)) else ""
     return [
         "- `estimate` is unbiased: above the true count as often as below. It may be negative or fractional.",

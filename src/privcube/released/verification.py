@@ -25,6 +25,7 @@ from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
 from privcube.model.workload import Table, axis_cells, table_cells
 from privcube.planning.verification import privacy_cost, privacy_limit, verify_privacy
+from privcube.progress import CHECKING, Progress, Work, silent
 from privcube.released.additivity import PublishedTable, compared_margins
 from privcube.released.artifact import (
     INDEX,
@@ -67,9 +68,9 @@ class Check:
     detail: str
 
 
-def verify(folder: str | Path) -> list[Check]:
+def verify(folder: str | Path, *, progress: Progress = silent) -> list[Check]:
     """Check everything about an artifact that can be checked without the data."""
-    artifact = _Artifact(Contents.of(Path(folder)))
+    artifact = _Artifact(Contents.of(Path(folder)), progress)
     return [_made(name, check, artifact) for name, check in _CHECKS.items()]
 
 
@@ -99,8 +100,14 @@ class _Found(NamedTuple):
 class _Artifact:
     """An artifact with what was read of it so far; what cannot be read raises every time it is asked for."""
 
-    def __init__(self, contents: Contents) -> None:
+    def __init__(self, contents: Contents, progress: Progress) -> None:
         self.contents = contents
+        self._progress = progress
+
+    @cached_property
+    def work(self) -> Work:
+        """Every table is read, worked out again, and compared with its CSV file."""
+        return Work(self._progress, CHECKING, 3 * len(self.plan.workload))
 
     @cached_property
     def plan(self) -> Plan:
@@ -117,7 +124,9 @@ class _Artifact:
     @cached_property
     def release(self) -> Release:
         self.require_room()
-        return Release(self.measurements, self.provenance)
+        made = Release(self.measurements, self.provenance)
+        made.recover(self._progress)
+        return made
 
     @cached_property
     def tables(self) -> list[_Found]:
@@ -129,12 +138,17 @@ class _Artifact:
             columns = [*column_names(table), *NUMBERS]
             content = read_table(self.contents.path(file), file, columns, table_cells(schema, table))
             found.append(_Found(file, table, content))
+            self.work.add()
         return found
 
     @cached_property
     def again(self) -> list[dict[str, Floats]]:
         """The numbers of every table, worked out again from plan and measurements."""
-        return [number_columns(self.release.values(table, CONFIDENCE)) for table in self.plan.workload]
+        release, found = self.release, []
+        for table in self.plan.workload:
+            found.append(number_columns(release.values(table, CONFIDENCE)))
+            self.work.add()
+        return found
 
     def require_room(self) -> None:
         """Refuse tables larger than their files before any is worked out: a few bytes can ask for any number."""
@@ -269,6 +283,7 @@ def _labels(artifact: _Artifact) -> str:
         same = all(np.array_equal(rows.numbers(name), found.numbers(name)) for name in NUMBERS)
         if not same or rows.labels() != [column.cast("string") for column in labels.columns]:
             wrong.append(file)
+        artifact.work.add()
     _require_none(wrong, "the declared labels, and the same numbers in CSV and Parquet", "others")
     return "labels are the declared ones, and CSV files have the numbers of the Parquet files"
 

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import PlanError, counted
+from privcube.progress import COUNTING, Progress, silent
 from privcube.sensitive.cover import Block, Positions, cover, increment_cost
-from privcube.sensitive.progress import COUNTING, Progress, silent
 
 Codes = NDArray[np.unsignedinteger]
 Counts = NDArray[np.int64]

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from privcube.model.attribute import Attribute
 from privcube.model.guarantee import Guarantee
 from privcube.model.schema import Schema
+from privcube.progress import Progress, silent
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.cover import Positions
-from privcube.sensitive.progress import Progress, silent
 
 
 @dataclass(frozen=True)

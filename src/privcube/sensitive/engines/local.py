@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from privcube.model.attribute import Attribute
+from privcube.progress import READING, Progress, silent
 from privcube.sensitive.coding import DUCKDB, ColumnKind, Dialect, counted_records
 from privcube.sensitive.counting import CODES_IN_MEMORY, Codes, TableCounter, checked_cells, code_bytes
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.engine import CountRequest
-from privcube.sensitive.progress import READING, Progress, silent
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 
 if TYPE_CHECKING:

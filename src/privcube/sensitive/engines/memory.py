@@ -8,9 +8,9 @@ import numpy as np
 
 from privcube.errors import PlanError
 from privcube.model.schema import Schema
+from privcube.progress import COUNTING, Progress, silent
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.engine import CountRequest
-from privcube.sensitive.progress import COUNTING, Progress, silent
 from privcube.sensitive.units import Codes, kept_rows
 
 

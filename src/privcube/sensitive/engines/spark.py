@@ -25,6 +25,7 @@ import numpy as np
 
 from privcube.errors import DataError, MissingExtraError
 from privcube.extras import load
+from privcube.progress import COUNTING, READING, Progress, silent
 from privcube.sensitive.coding import DUCKDB, ColumnKind, coded_records, ranked_records
 from privcube.sensitive.counting import checked_cells, tables_within
 from privcube.sensitive.counts import ExactCounts
@@ -46,7 +47,6 @@ from privcube.sensitive.partitions import (
     tell_version,
     unpacked_counts,
 )
-from privcube.sensitive.progress import COUNTING, READING, Progress, silent
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 from privcube.version import __version__
 

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from privcube.errors import DataError
 from privcube.extras import load
 from privcube.model.attribute import Attribute
+from privcube.progress import COUNTING, READING, Progress, silent
 from privcube.sensitive.coding import DUCKDB, POSTGRESQL, ColumnKind, Dialect, counted_records, quoted_name, quoted_text
 from privcube.sensitive.counting import Counts, TableCounter, checked_cells, code_bytes, summed
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.cover import Block, Positions, cover
 from privcube.sensitive.engine import CountRequest
 from privcube.sensitive.engines.local import connected
-from privcube.sensitive.progress import COUNTING, READING, Progress, silent
 from privcube.sensitive.refusals import Plain, checked_kinds, refuse_nobody, refuse_values, without_quotes
 from privcube.sensitive.scans import Columns, column_kind
 

@@ -10,32 +10,51 @@ import pytest
 
 from privcube import ZCDP, Axis, Plan, PureDP, Schema, Workload, errors, linear, plan
 from privcube.model.groups import GroupPart, group_rows, row_weights
-from privcube.planning.accuracy import drawn_table_variances
+from privcube.planning.accuracy import drawn_table_variances, drawn_variances_after_optimal_recovery
+from privcube.planning.layout import Layout
 from privcube.planning.moments import discrete_gaussian_variance, exact_noise_variances
+from privcube.released.agreement import published_rows
+from privcube.released.error_bars import ErrorBars
 from privcube.released.recovery import recover
-from privcube.released.uncertainty import Uncertainty
 
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3, "c": 4})
+
+
+def padded(made: Plan, table: tuple[str, ...], weights: np.ndarray) -> np.ndarray:
+    """Weights on the cells of a table as weights on its padded cells."""
+    return Layout(made.frame).padded(table, weights.reshape([SCHEMA[name].cells for name in table]))
 
 
 @pytest.mark.parametrize("strategy", ["base_counts", "marginals", "fourier", "clusters", "wavelet"])
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5", neighbors="replace_one")])
 def test_against_the_dense_covariance(strategy: str, guarantee) -> None:
     made = plan(Workload.all_kway(SCHEMA, 2), guarantee, strategy)
-    known = Uncertainty(made)
+    tables = [("a", "b"), ("b", "c"), ("c",), ()]
+    known = ErrorBars(made, tables)
     rows = linear.strategy_matrix(made.frame, made.groups).toarray()
     noise = np.repeat(made.noise_variances(), [group_rows(made.frame, group) for group in made.groups])
     drawn = np.repeat(exact_noise_variances(made), [group_rows(made.frame, group) for group in made.groups])
-    for table in [("a", "b"), ("b", "c"), ("c",), ()]:
+    for table in tables:
         cells = Workload.tables(SCHEMA, [table])
         queries = linear.workload_matrix(cells, made.frame).toarray()
         weights = np.cos(np.arange(len(queries)) + 1.0)
         recovery = linear.optimal_recovery(weights @ queries, rows, noise)
         expected = linear.predicted_variances(recovery, drawn)[0]
-        shape = [SCHEMA[name].cells for name in table]
-        assert known.query_variance(table, weights.reshape(shape)) == pytest.approx(expected, rel=1e-9)
-    assert known.cell_variance(("a", "b")) == pytest.approx(made.table_variance(("a", "b")), rel=0.1)
-    assert known.cell_variance(("a", "b")) <= made.table_variance(("a", "b"))
+        assert known.query_variance(table, padded(made, table, weights)) == pytest.approx(expected, rel=1e-9)
+        assert known.variances(table) == pytest.approx(_one_by_one(made, known, table), rel=1e-9)
+
+
+def _one_by_one(made: Plan, known: ErrorBars, table: tuple[str, ...]) -> np.ndarray:
+    """The variances of the published numbers of a table, each as a query of its own."""
+    found = [published_rows(made.frame, name) for name in table]
+    rows = [np.eye(SCHEMA[name].cells) if own is None else own for name, own in zip(table, found, strict=True)]
+    variances = np.zeros([len(own) for own in rows])
+    for place in np.ndindex(*variances.shape):
+        weights = np.ones(())
+        for own, at in zip(rows, place, strict=True):
+            weights = np.multiply.outer(weights, own[at])
+        variances[place] = known.query_variance(table, weights)
+    return variances
 
 
 def narrow() -> Plan:
@@ -52,10 +71,10 @@ def narrow_mixed() -> Plan:
 
 @pytest.mark.parametrize("make", [narrow, narrow_mixed])
 @pytest.mark.parametrize("table", [("b", "c"), ("c",), ("a", "b")])
-def test_narrow_helmert_rows_are_taken_one_by_one(make: Callable[[], Plan], table: tuple[str, ...]) -> None:
-    """Against the dense covariance, row by row; cells differ, and the variance of a cell is their mean."""
+def test_narrow_helmert_rows_are_never_understated(make: Callable[[], Plan], table: tuple[str, ...]) -> None:
+    """Against the dense covariance, row by row: error bars take what no row exceeds, and the plan states the mean."""
     made = make()
-    known = Uncertainty(made)
+    known = ErrorBars(made, [table])
     rows = linear.strategy_matrix(made.frame, made.groups).toarray()
     noise = [
         float(made.noise_variance(number)) * weight
@@ -64,24 +83,47 @@ def test_narrow_helmert_rows_are_taken_one_by_one(make: Callable[[], Plan], tabl
     ]
     drawn = [discrete_gaussian_variance(variance) for variance in noise]
     queries = linear.workload_matrix(Workload.tables(SCHEMA, [table]), made.frame).toarray()
-    cells = linear.predicted_variances(linear.optimal_recovery(queries, rows, noise), drawn)
-    shape = [SCHEMA[name].cells for name in table]
-    units = np.eye(len(queries)).reshape(len(queries), *shape)
-    np.testing.assert_allclose([known.query_variance(table, unit) for unit in units], cells, rtol=1e-9)
-    assert known.cell_variance(table) == pytest.approx(cells.mean(), rel=1e-9)
-    assert ("c" in table or make is narrow) == (np.ptp(cells) > 1e-3 * cells.mean())
+    recovery = linear.optimal_recovery(queries, rows, noise)
+    exact, widest = (linear.predicted_variances(recovery, variances) for variances in (drawn, noise))
+    assert ("c" in table or make is narrow) == (np.ptp(exact) > 1e-3 * exact.mean())
+    stated = known.variances(table).ravel()
+    assert np.all(stated >= exact * (1 - 1e-9))
+    assert np.all(stated <= widest * (1 + 1e-9))
     weights = np.cos(np.arange(len(queries)) + 1.0)
     recovery = linear.optimal_recovery(weights @ queries, rows, noise)
-    expected = linear.predicted_variances(recovery, drawn)[0]
-    assert known.query_variance(table, weights.reshape(shape)) == pytest.approx(expected, rel=1e-9)
+    exact, widest = (linear.predicted_variances(recovery, variances)[0] for variances in (drawn, noise))
+    assert exact * (1 - 1e-9) <= known.query_variance(table, padded(made, table, weights)) <= widest * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("make", [narrow, narrow_mixed])
+@pytest.mark.parametrize("table", [("b", "c"), ("c",), ("a", "b")])
+def test_the_mean_over_narrow_helmert_rows_is_exact(make: Callable[[], Plan], table: tuple[str, ...]) -> None:
+    made, alone = make(), Workload.tables(SCHEMA, [table])
+    rows = linear.strategy_matrix(made.frame, made.groups).toarray()
+    noise = [
+        float(made.noise_variance(number)) * weight
+        for number, group in enumerate(made.groups)
+        for weight in row_weights(made.frame, group)
+    ]
+    recovery = linear.optimal_recovery(linear.workload_matrix(alone, made.frame).toarray(), rows, noise)
+    cells = linear.predicted_variances(recovery, [discrete_gaussian_variance(variance) for variance in noise])
+    assert drawn_variances_after_optimal_recovery(made, alone)[0] == pytest.approx(cells.mean(), rel=1e-9)
+
+
+@pytest.mark.parametrize("table", [("b", "c"), ("c",), ("a", "b")])
+def test_wide_helmert_rows_have_their_exact_variance(table: tuple[str, ...]) -> None:
+    made = plan(Workload.all_kway(SCHEMA, 2), ZCDP("0.01"), "residual")
+    expected = drawn_variances_after_optimal_recovery(made, Workload.tables(SCHEMA, [table]))[0]
+    assert ErrorBars(made, [table]).variances(table) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(4), ZCDP(4)])
 def test_cells_have_the_variance_that_the_plan_is_told(guarantee) -> None:
     made = plan(Workload.all_kway(SCHEMA, 2), guarantee, "marginals")
-    known = Uncertainty(made)
+    known = ErrorBars(made, list(made.workload))
     for table, variance in zip(made.workload, drawn_table_variances(made), strict=True):
-        assert known.cell_variance(table) == pytest.approx(variance, rel=1e-9)
+        assert known.variances(table) == pytest.approx(variance, rel=1e-9)
+        assert variance <= made.table_variance(table)
         corner = np.zeros([SCHEMA[name].cells for name in table])
         corner[-1, -1] = 1.0
         assert known.query_variance(table, corner) == pytest.approx(variance, rel=1e-9)
@@ -109,12 +151,17 @@ def test_predicted_variances_match_simulation(strategy: str, recovery: str) -> N
 
 def test_what_is_refused() -> None:
     made = plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "marginals")
-    known = Uncertainty(made)
+    known = ErrorBars(made, [("a",), ("a", "b")])
+    assert (known.determined(("a",)), known.determined(("a", "b"))) == (True, False)
     with pytest.raises(errors.PlanError, match="determine"):
-        known.cell_variance(("a", "b"))
-    with pytest.raises(errors.PlanError, match="shape"):
+        known.variances(("a", "b"))
+    with pytest.raises(errors.PlanError, match="determine"):
+        known.query_variance(("a", "b"), np.eye(2, 3))
+    with pytest.raises(errors.PlanError, match="prepared"):
+        known.variances(("c",))
+    with pytest.raises(errors.PlanError, match="2 finite numbers, one per padded cell"):
         known.query_variance(("a",), np.ones(3))
     with pytest.raises(errors.PlanError, match="finite"):
         known.query_variance(("a",), np.array([1.0, np.inf]))
     with pytest.raises(errors.PlanError, match="optimal"):
-        Uncertainty(plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "marginals", recovery="direct"))
+        ErrorBars(plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "marginals", recovery="direct"), [("a",)])
