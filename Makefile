@@ -37,7 +37,7 @@ demo: $(VENV)/.runtime
 	@$(BIN)/privcube demo privcube-demo
 
 test: $(VENV)/.development
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
 check: $(VENV)/.development
 	$(BIN)/ruff check .

@@ -24,6 +24,7 @@ import pytest
 from scipy.stats import beta
 
 from privcube import ZCDP, ApproxDP, PureDP, Schema, Workload, plan
+from privcube.model.groups import MatrixGroup
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise
 from privcube.sensitive.noise.weights import Cumulative
 
@@ -117,6 +118,73 @@ def test_mutants_are_caught(name: str) -> None:
 def test_replacing_a_record_is_within_the_promise_when_it_is_planned_for() -> None:
     audit = laplace_audit(plan_scales(PureDP(1, neighbors="replace_one")), moved=2)
     assert 0.9 <= audited_epsilon(audit, 1.0) <= 1
+
+
+# Matrices
+
+RANGES = Workload.ranges(Schema.from_sizes({"age": 5}), ["age"])
+
+
+def matrix_audit(guarantee: PureDP | ZCDP, change: Callable[[np.ndarray], np.ndarray], part: Fraction) -> Audit:
+    """A change of the answers by columns of a plan's matrix, against this part of the plan's noise."""
+    made = plan(RANGES, guarantee, "matrix")
+    (group,) = made.groups
+    assert isinstance(group, MatrixGroup)
+    moved = change(group.matrix)
+
+    def scores(there: bool) -> np.ndarray:
+        total = np.zeros(RUNS)
+        for step in moved[moved != 0].tolist():
+            at = step if there else 0
+            if isinstance(guarantee, PureDP):
+                answer = discrete_laplace(part * made.noise_scale(0), RUNS) + at
+                total += (np.abs(answer - step) - np.abs(answer)) / float(part * made.noise_scale(0))
+            else:
+                answer = discrete_gaussian(part * made.noise_variance(0), RUNS) + at
+                total += (step**2 - 2.0 * step * answer) / (2 * float(part * made.noise_variance(0)))
+        return total
+
+    return lambda: (scores(there=False), scores(there=True))
+
+
+def added(matrix: np.ndarray) -> np.ndarray:
+    """One record more, in the cell where it moves the answers most."""
+    return matrix[:, np.argmax(np.abs(matrix).sum(axis=0))]
+
+
+def replaced(matrix: np.ndarray) -> np.ndarray:
+    """One record for another, the two cells furthest apart."""
+    apart = np.abs(matrix[:, :, None] - matrix[:, None, :]).sum(axis=0)
+    one, other = np.unravel_index(np.argmax(apart), apart.shape)
+    return matrix[:, one] - matrix[:, other]
+
+
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
+def test_matrices_keep_their_promise_and_use_it_up(neighbors: str) -> None:
+    change = added if neighbors == "add_remove" else replaced
+    audit = matrix_audit(PureDP(1, neighbors=neighbors), change, Fraction(1))
+    assert 0.85 <= audited_epsilon(audit, 1.0) <= 1
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "change", "part"),
+    [
+        (PureDP(1), added, Fraction(85, 100)),
+        (PureDP(1), replaced, Fraction(1)),
+        (PureDP(1, neighbors="replace_one"), replaced, Fraction(85, 100)),
+    ],
+    ids=["noise 15 % short", "replace_one treated as add_remove", "replace_one, noise 15 % short"],
+)
+def test_matrices_with_too_little_noise_are_caught(guarantee: PureDP, change: Callable, part: Fraction) -> None:
+    assert audited_epsilon(matrix_audit(guarantee, change, part), 1.0) > 1
+
+
+def test_gaussian_matrices_keep_their_promise() -> None:
+    """rho = 1/2 implies an epsilon at every delta; half the variance is caught."""
+    guarantee, delta = ZCDP("0.5"), 0.05
+    limit = float(guarantee.epsilon(delta="0.05"))
+    assert audited_epsilon(matrix_audit(guarantee, added, Fraction(1)), limit, delta) <= limit
+    assert audited_epsilon(matrix_audit(guarantee, added, Fraction(1, 3)), limit, delta) > limit
 
 
 # Max-norm noise

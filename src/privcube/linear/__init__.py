@@ -7,11 +7,14 @@ optimise(Q, S)                   steps 2 and 3 in turn until the predicted error
 predicted_variances(R, v)        the variance of every query
 recovered(Q, S, v, z)            the answers themselves, also for large sparse S
 consistent(Q, y, norm)           the nearest consistent answers in L1, L2 or L-infinity (section 3.3)
+p_identity(W, starts)            step 1 for Laplace noise: HDMM's explicit strategy, W = Q'Q
+gaussian_optimum(W, gap)         step 1 for Gaussian noise: the optimum, and a lower bound that proves it
 workload_matrix, strategy_matrix, identity, fourier, hierarchy, haar, sketch    matrices to start from
 """
 
 from privcube.linear.budgets import Optimised, optimal_budgets, optimise, row_coefficients, row_variances
 from privcube.linear.consistency import consistent, independent_rows
+from privcube.linear.gaussian_optimum import gaussian_optimum
 from privcube.linear.grouping import Grouping, grouping
 from privcube.linear.matrices import (
     fourier,
@@ -23,6 +26,7 @@ from privcube.linear.matrices import (
     strategy_matrix,
     workload_matrix,
 )
+from privcube.linear.p_identity import p_identity
 from privcube.linear.recovery import optimal_recovery, predicted_variances, recovered
 
 __all__ = [
@@ -30,6 +34,7 @@ __all__ = [
     "Optimised",
     "consistent",
     "fourier",
+    "gaussian_optimum",
     "grouping",
     "haar",
     "hierarchy",
@@ -38,6 +43,7 @@ __all__ = [
     "optimal_budgets",
     "optimal_recovery",
     "optimise",
+    "p_identity",
     "predicted_variances",
     "real_columns",
     "recovered",

@@ -18,7 +18,7 @@ from privcube.algebra.residuals import helmert_rows
 from privcube.errors import PlanError, counted
 from privcube.linear.sparse import scipy_sparse
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, SketchGroup
+from privcube.model.groups import Group, MatrixGroup, SketchGroup
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload
 from privcube.planning.ranges import bounds
@@ -132,6 +132,8 @@ def _entry_matrix(frame: Frame, name: str, axis: Axis | None) -> Any:
 def _group_matrix(frame: Frame, group: Group) -> Any:
     if isinstance(group, SketchGroup):
         return _partition(group, frame.schema.domain_size)
+    if isinstance(group, MatrixGroup):
+        return _on_padded(frame, group)
     by_axis = {part.axis: part for part in group}
     factors = []
     for axis, sizes in enumerate(frame.sizes):
@@ -139,6 +141,24 @@ def _group_matrix(frame: Frame, group: Group) -> Any:
         level = part.level if part else 0
         factors.append(_blocks(sizes, level) if part is None or part.kind == "cells" else _helmert(sizes, level))
     return _kronecker(factors)
+
+
+def spread(schema: Schema, group: MatrixGroup) -> Integers:
+    """The rows of a matrix group over the cells of a whole schema: the same for cells that differ elsewhere.
+
+    >>> spread(Schema.from_sizes({"a": 2, "b": 2}), MatrixGroup(("b",), ((1, 5),))).tolist()
+    [[1, 5, 1, 5]]
+    """
+    shape = [attribute.cells if attribute.name in group.attributes else 1 for attribute in schema]
+    rows = group.matrix.reshape(len(group.rows), *shape)
+    return np.ascontiguousarray(np.broadcast_to(rows, (len(rows), *schema.shape))).reshape(len(rows), -1)
+
+
+def _on_padded(frame: Frame, group: MatrixGroup) -> Any:
+    """The rows of a matrix group over the padded cells of a frame: 0 for padding."""
+    whole = np.zeros((len(group.rows), prod([_padded_size(frame, name) for name in frame.schema.names])))
+    whole[:, real_columns(frame)] = spread(frame.schema, group)
+    return scipy_sparse().csr_array(whole)
 
 
 def _blocks(sizes: Sequence[int], level: int) -> Any:

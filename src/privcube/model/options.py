@@ -8,11 +8,22 @@ from typing import Literal, get_args
 from privcube.errors import PlanError
 
 Strategy = Literal[
-    "auto", "base_counts", "marginals", "fourier", "clusters", "hierarchy", "wavelet", "sketch", "residual"
+    "auto",
+    "base_counts",
+    "marginals",
+    "fourier",
+    "clusters",
+    "hierarchy",
+    "wavelet",
+    "sketch",
+    "residual",
+    "matrix",
+    "search",
 ]
 Budgets = Literal["optimal", "uniform", "iterated"]
 Recovery = Literal["optimal", "direct"]
 Effort = Literal["fast", "normal", "thorough"]
+Objective = Literal["total", "largest"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,13 +32,16 @@ class PlanOptions:
 
     `budgets="uniform"` is the paper's S, `"optimal"` its S+ (section 3.1); `"iterated"` alternates steps 2 and 3 until
     the predicted error stops falling. `recovery="direct"` keeps the recovery
-    matrix of step 2, `"optimal"` is generalised least squares (section 3.2).
+    matrix of step 2, `"optimal"` is generalised least squares (section 3.2). `effort` says how long to search for
+    groups and bundles: about 1, 10 or 100 seconds. `objective` is what is made small: the weighted total of the
+    variances, or the largest of a cell.
     """
 
     strategy: Strategy = "auto"
     budgets: Budgets = "optimal"
     recovery: Recovery = "optimal"
-    effort: Effort = "normal"
+    effort: Effort = "fast"
+    objective: Objective = "total"
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -35,6 +49,7 @@ class PlanOptions:
             ("budgets", get_args(Budgets)),
             ("recovery", get_args(Recovery)),
             ("effort", get_args(Effort)),
+            ("objective", get_args(Objective)),
         ):
             if getattr(self, name) not in allowed:
                 raise PlanError(name, expected="one of them", given=getattr(self, name), available=allowed)

@@ -6,10 +6,12 @@ its answers by 1 in L1 and in L2. With max_rows_per_person = c a neighboring cha
   L1: c (add_remove) or 2c (replace_one);
   L2 squared: c^2 (add_remove); 2c^2 (replace_one, cells); 4c^2 (replace_one, contrasts: both ends may share a row).
 Helmert rows overlap; their L2 is that of the orthonormal rows they are worth (`squared_l2`), for Gaussian noise only.
+A matrix group is moved by c times its largest column, or difference of columns (`groups.MatrixGroup`).
 Pure: Laplace noise of scale L1 / (epsilon share) on group g costs epsilon * share_g, and so does max-norm noise of that
-scale on a whole bundle of groups, since the largest of their L1 norms moves by L1 at most. Gaussian: variance
-L2^2 / (2 rho share) costs rho * share_g. The shares are whole numbers over one denominator that sum to it at most, so
-the whole plan costs at most epsilon (or rho) by composition, checked as integers in `__post_init__`.
+scale on a whole bundle of groups, since the largest of their L1 norms moves by the largest L1 at most; so does a draw
+of it for every slice of the bundle (`privcube.model.slices`). Gaussian: variance L2^2 / (2 rho share) costs rho *
+share_g. The shares are whole numbers over one denominator that sum to it at most, so the whole plan costs at most
+epsilon (or rho) by composition, checked as integers in `__post_init__`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -28,11 +30,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, SketchGroup, group_rows, has_helmert, has_signs
-from privcube.model.guarantee import Guarantee, PureDP
+from privcube.model.groups import Group, MatrixGroup, QueryGroup, SketchGroup, group_rows, has_helmert
+from privcube.model.guarantee import Guarantee, Neighbors, PureDP
 from privcube.model.options import PlanOptions
 from privcube.model.plan_document import digest_of, plan_document, plan_parts
-from privcube.model.workload import Entry, Table, Workload, canonical, table_cells, table_name
+from privcube.model.slices import slice_rows
+from privcube.model.workload import Entry, Table, Workload, canonical, table_name
 
 _MOST_SHOWN: Final = 50  # tables, in a notebook
 
@@ -80,22 +83,30 @@ class Plan:
     def _bundle_of(self) -> dict[int, int]:
         return {group: number for number, bundle in enumerate(self.noised_together) for group in bundle}
 
+    @cached_property
+    def _bundle_factors(self) -> dict[int, Fraction]:
+        factors: dict[int, Fraction] = {}
+        for bundle in self.noised_together:
+            factors.update(zip(bundle, bundle_factors(self.frame, [self.groups[g] for g in bundle]), strict=True))
+        return factors
+
     def noise_scale(self, group: int) -> Fraction:
         """Pure: the scale of a group's Laplace noise, or of the max-norm noise of its bundle, exactly."""
         if not isinstance(self.guarantee, PureDP):
             raise PlanError("noise_scale", expected="a pure guarantee; others have a noise_variance")
-        share = self.shares[self._bundle_of[group]]
-        return self.guarantee.rows_changed * self.denominator / (self.guarantee.epsilon * share)
+        number = self._bundle_of[group]
+        moved = max(largest_l1(self.guarantee, self.groups[each]) for each in self.noised_together[number])
+        return moved * self.denominator / (self.guarantee.epsilon * self.shares[number])
 
     def noise_variance(self, group: int) -> Fraction:
         """The variance of the noise on every row of a group, of the continuous distribution with the same scale.
 
-        For max-norm noise on a bundle of m rows, n of them in the group, it is 2 (m+1)(m+2) / ((n+1)(n+2)) scale^2. For
+        For max-norm noise on a bundle with m rows in a slice (`privcube.model.slices`), n of them of the group, it is
+        2 (m+1)(m+2) / ((n+1)(n+2)) scale^2. For
         Helmert rows it is the sigma^2 by which each row's squared norm is multiplied (`groups.row_weights`).
         """
         if isinstance(self.guarantee, PureDP):
-            bundle = self.noised_together[self._bundle_of[group]]
-            return 2 * bundle_factor(self.frame, self.groups, bundle, group) * self.noise_scale(group) ** 2
+            return 2 * self._bundle_factors[group] * self.noise_scale(group) ** 2
         moved = squared_l2(self.guarantee, self.frame, self.groups[group])
         return self.guarantee.gaussian_variance * moved * self.denominator / self.shares[group]
 
@@ -109,7 +120,7 @@ class Plan:
 
     @cached_property
     def _cells(self) -> tuple[int, ...]:
-        return tuple(table_cells(self.workload.schema, table) for table in self.workload)
+        return self.workload.sizes
 
     @cached_property
     def _variance_of(self) -> dict[Table, float]:
@@ -177,12 +188,20 @@ class Plan:
         )
 
 
-def bundle_factor(frame: Frame, groups: Sequence[Group], bundle: Sequence[int], group: int) -> Fraction:
-    """The variance of a row of a group in a bundle over that of Laplace noise of the same scale; 1 for a single one."""
-    if len(bundle) == 1:
-        return Fraction(1)
-    rows, own = sum(group_rows(frame, groups[g]) for g in bundle), group_rows(frame, groups[group])
-    return Fraction((rows + 1) * (rows + 2), (own + 1) * (own + 2))
+def bundle_factors(frame: Frame, groups: Sequence[Group]) -> list[Fraction]:
+    """The variances of the rows of groups in one bundle over that of Laplace noise of the same scale."""
+    if len(groups) == 1:
+        return [Fraction(1)]
+    _, rows = slice_rows(frame, groups)
+    product = (sum(rows) + 1) * (sum(rows) + 2)
+    return [Fraction(product, (own + 1) * (own + 2)) for own in rows]
+
+
+def largest_l1(guarantee: Guarantee, group: Group) -> int:
+    """How far a neighboring change moves the answers of a group, in L1 (see the module docstring)."""
+    if isinstance(group, MatrixGroup):
+        return guarantee.max_rows_per_person * group.largest_l1(guarantee.neighbors)
+    return guarantee.rows_changed
 
 
 def squared_l2(guarantee: Guarantee, frame: Frame, group: Group) -> Fraction:
@@ -192,29 +211,67 @@ def squared_l2(guarantee: Guarantee, frame: Frame, group: Group) -> Fraction:
     replacing it by another moves them by 2 P - 2 (product of the projector's entries), of which an entry is 1 - 1/f for
     the same child, -1/f for another child of the same parent, 0 otherwise: most if the two differ on one axis only.
     """
-    rows = guarantee.max_rows_per_person
-    if has_helmert(group):
-        assert not isinstance(group, SketchGroup)
-        if any(part.kind == "contrast" for part in group):
+    if isinstance(group, MatrixGroup):
+        return Fraction(guarantee.max_rows_per_person**2 * group.largest_l2(guarantee.neighbors))
+    shape = (0,) if isinstance(group, SketchGroup) else _shape(frame, group)
+    return _squared_l2(guarantee.neighbors, guarantee.max_rows_per_person, shape)
+
+
+def _shape(frame: Frame, group: QueryGroup) -> tuple[int, ...]:
+    """The fan-outs of a group's Helmert parts, and 0 for contrasts."""
+    return tuple([
+        frame.fan_outs[axis][level - 1] if kind == "helmert" else 0 for axis, level, kind in group if kind != "cells"
+    ])  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _squared_l2(neighbors: Neighbors, rows: int, shape: tuple[int, ...]) -> Fraction:
+    kept = [Fraction(fan_out - 1, fan_out) for fan_out in shape if fan_out]
+    if kept:
+        if len(kept) < len(shape):
             raise PlanError("group", expected="Helmert rows without contrasts")
-        kept = [Fraction(frame.fan_outs[p.axis][p.level - 1] - 1, frame.fan_outs[p.axis][p.level - 1])
-                for p in group if p.kind == "helmert"]  # fmt: skip
         own = math.prod(kept, start=Fraction(1))
-        if guarantee.neighbors == "add_remove":
+        if neighbors == "add_remove":
             return rows**2 * own
         largest = max((own / share * (1 - share) for share in kept if share), default=Fraction(0))
         return rows**2 * (2 * own + 2 * largest)
-    if guarantee.neighbors == "add_remove":
+    if neighbors == "add_remove":
         return Fraction(rows**2)
-    return Fraction((4 if has_signs(group) else 2) * rows**2)
+    return Fraction((4 if shape else 2) * rows**2)
+
+
+def squared_l2_of_all(guarantee: Guarantee, frame: Frame, groups: Sequence[Group]) -> NDArray[np.float64]:
+    """The same for many groups, as floats; each shape is worked out once."""
+    neighbors, rows = guarantee.neighbors, guarantee.max_rows_per_person
+    known: dict[tuple[int, ...], float] = {}
+    found = []
+    for group in groups:
+        if isinstance(group, SketchGroup | MatrixGroup):
+            found.append(float(squared_l2(guarantee, frame, group)))
+            continue
+        shape = _shape(frame, group)
+        if shape not in known:
+            known[shape] = float(_squared_l2(neighbors, rows, shape))
+        found.append(known[shape])
+    return np.array(found)
 
 
 def noise_variances(
-    guarantee: Guarantee, frame: Frame, groups: Sequence[Group], shares: ArrayLike, denominator: int
+    guarantee: Guarantee,
+    frame: Frame,
+    groups: Sequence[Group],
+    shares: ArrayLike,
+    denominator: int,
+    moved: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """The noise variances of groups with these shares of the budget, as floats; `Plan.noise_variance` is exact."""
+    """The noise variances of groups with these shares of the budget, as floats; `Plan.noise_variance` is exact.
+
+    `moved` is `squared_l2_of_all`, where it is known.
+    """
     part = np.asarray(shares, dtype=np.float64) / denominator
     if isinstance(guarantee, PureDP):
-        return np.asarray(2 * (guarantee.rows_changed / (float(guarantee.epsilon) * part)) ** 2)
-    moved = np.array([float(squared_l2(guarantee, frame, group)) for group in groups])
+        far = np.array([largest_l1(guarantee, group) for group in groups], dtype=np.float64)
+        return np.asarray(2 * (far / (float(guarantee.epsilon) * part)) ** 2)
+    if moved is None:
+        moved = squared_l2_of_all(guarantee, frame, groups)
     return np.asarray(float(guarantee.gaussian_variance) * moved / part)

@@ -10,7 +10,7 @@ from privcube.errors import PlanError, PrivcubeError
 from privcube.model.amounts import decimal_text
 from privcube.model.attribute_document import ATTRIBUTE_KEYS, attribute_document, attribute_from
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, GroupPart, SketchGroup
+from privcube.model.groups import Group, GroupPart, MatrixGroup, SketchGroup
 from privcube.model.guarantee import guarantee_from
 from privcube.model.options import PlanOptions
 from privcube.model.schema import Schema
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from privcube.model.plan import Plan
 
 FORMAT: Final = "privcube plan 1"
-_OPTIONS: Final = ("strategy", "budgets", "recovery", "effort")
+_OPTIONS: Final = ("strategy", "budgets", "recovery", "effort", "objective")
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -44,10 +44,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             "branching": plan.frame.branching,
             "leveled": sorted(plan.frame.leveled),
         },
-        "groups": [
-            group._asdict() if isinstance(group, SketchGroup) else [list(part) for part in group]
-            for group in plan.groups
-        ],
+        "groups": [_group_document(group) for group in plan.groups],
         "shares": list(plan.shares),
         "denominator": plan.denominator,
         "bundles": None if plan.bundles is None else [list(bundle) for bundle in plan.bundles],
@@ -107,7 +104,22 @@ def _numbers(lists: Any) -> tuple[tuple[int, ...], ...] | None:
     return None if lists is None else tuple(tuple(int(number) for number in numbers) for numbers in lists)
 
 
+def _group_document(group: Group) -> dict[str, Any] | list[list[Any]]:
+    """A group; the rows of a matrix without the zeros at either end, each after the place of its first number."""
+    if isinstance(group, SketchGroup):
+        return group._asdict()
+    if isinstance(group, MatrixGroup):
+        ends = [[at for at, entry in enumerate(row) if entry] or [0] for row in group.rows]
+        rows = [[own[0], *row[own[0] : own[-1] + 1]] for own, row in zip(ends, group.rows, strict=True)]
+        return {"attributes": list(group.attributes), "cells": len(group.rows[0]), "rows": rows}
+    return [list(part) for part in group]
+
+
 def _group(group: Any) -> Group:
-    if isinstance(group, dict):
+    if not isinstance(group, dict):
+        return tuple(GroupPart(*part) for part in group)
+    if "partition" in group:
         return SketchGroup(group["partition"], group["buckets"])
-    return tuple(GroupPart(*part) for part in group)
+    cells = int(group["cells"])
+    rows = [(0,) * row[0] + tuple(row[1:]) + (0,) * (cells - row[0] - len(row) + 1) for row in group["rows"]]
+    return MatrixGroup(tuple(group["attributes"]), tuple(rows))

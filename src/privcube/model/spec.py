@@ -25,6 +25,8 @@ from privcube.model.workload import Workload
 _LARGEST_FILE: Final = 4 * 2**20
 _AMOUNTS: Final = ("epsilon", "delta", "rho")
 
+_PLAN: Final = ("strategy", "effort", "budgets", "recovery", "objective")
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataSource:
@@ -162,7 +164,7 @@ def _from_document(document: dict[str, Any]) -> Spec:
         **cast(Any, protected),
         calibration=cast(Any, privacy.text("calibration", "zcdp")),
     )
-    options = root.section("plan", ("strategy", "effort", "budgets", "recovery"), required=False)
+    options = root.section("plan", _PLAN, required=False)
     spec = Spec(
         data=source,
         guarantee=guarantee,
@@ -233,6 +235,6 @@ def _to_document(spec: Spec) -> dict[str, Any]:
         "privacy": privacy,
         "attributes": [attribute_document(attribute) for attribute in spec.schema],
         "workload": spec.request.to_document(),
-        "plan": {key: getattr(spec.options, key) for key in ("strategy", "effort", "budgets", "recovery")},
+        "plan": {key: getattr(spec.options, key) for key in _PLAN},
         "output": {"path": spec.output},
     }

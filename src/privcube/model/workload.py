@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, Literal, NamedTuple, get_args
 
 from privcube.errors import SchemaError, WorkloadError
@@ -181,7 +182,16 @@ class Workload:
     @property
     def cells(self) -> int:
         """How many counts are asked for in all, the paper's q."""
-        return sum(table_cells(self.schema, table) for table in self)
+        return sum(self.sizes)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many counts each table has."""
+        known: dict[str | Axis, int] = {}
+        for entry in itertools.chain.from_iterable(self):
+            if entry not in known:
+                known[entry] = axis_cells(self.schema, entry)
+        return tuple([math.prod([known[entry] for entry in table]) for table in self])
 
     @property
     def leveled(self) -> frozenset[str]:

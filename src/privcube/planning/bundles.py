@@ -1,8 +1,8 @@
 """Bundles: groups noised together with max-norm noise, and the budgets that suit them (THEORY section 3). Zone: PUBLIC.
 
 A row of group g in a bundle with share e of the budget has variance K_g / e^2, K_g = 2 (m+1)(m+2) / ((n_g+1)(n_g+2))
-for m rows in all, n_g of them its own. So budgets over bundles are the closed form of single groups, with the sum of
-c_g K_g over a bundle in place of s_r; and steps 2 and 3 alternate as ever.
+for m rows in a slice, n_g of them its own. So budgets over bundles are the closed form of single groups, with the sum
+of c_g K_g over a bundle in place of s_r; and steps 2 and 3 alternate as ever.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import PlanError
 from privcube.model.groups import group_rows, product_groups
 from privcube.model.guarantee import PureDP
-from privcube.model.plan import Plan, bundle_factor
+from privcube.model.plan import Plan, bundle_factors
 from privcube.planning.budgets import DENOMINATOR, laplace_budgets, whole_shares
 from privcube.planning.structure import Structure
 
@@ -30,16 +30,27 @@ def with_bundles(plan: Plan, bundles: Sequence[Sequence[int]]) -> Plan:
     """The same groups in bundles, with budgets and recovery iterated; the plan must be pure with optimal recovery."""
     if not isinstance(plan.guarantee, PureDP) or plan.sources is not None:
         raise PlanError("bundles", expected="a pure guarantee and optimal recovery")
-    together = tuple(tuple(bundle) for bundle in bundles)
     structure = Structure.of(plan.workload, plan.frame, product_groups(plan.groups))
-    number = np.zeros(len(plan.groups), dtype=np.int64)
-    factor = np.ones(len(plan.groups))
-    for at, bundle in enumerate(together):
-        for group in bundle:
-            number[group] = at
-            factor[group] = float(bundle_factor(plan.frame, plan.groups, bundle, group))
-    unit = plan.guarantee.rows_changed / float(plan.guarantee.epsilon)
-    shares = whole_shares(np.ones(len(together)))
+    shares, variances = bundle_shares(structure, plan.guarantee, bundles)
+    return replace(
+        plan,
+        bundles=tuple(tuple(bundle) for bundle in bundles),
+        shares=tuple(shares.tolist()),
+        denominator=DENOMINATOR,
+        table_variances=tuple(structure.table_variances(variances).tolist()),
+    )
+
+
+def bundle_shares(structure: Structure, guarantee: PureDP, bundles: Sequence[Sequence[int]]) -> tuple[Integers, Floats]:
+    """The shares of bundles of all groups of a structure, steps 2 and 3 iterated, and the groups' noise variances."""
+    number = np.zeros(len(structure.groups), dtype=np.int64)
+    factor = np.ones(len(structure.groups))
+    for at, bundle in enumerate(bundles):
+        number[list(bundle)] = at
+        together = bundle_factors(structure.frame, [structure.groups[group] for group in bundle])
+        factor[list(bundle)] = [float(each) for each in together]
+    unit = guarantee.rows_changed / float(guarantee.epsilon)
+    shares = best = whole_shares(np.ones(len(bundles)))
     error = np.inf
     for _ in range(_MOST_ROUNDS):
         variances = _variances(unit, shares, number, factor)
@@ -48,16 +59,9 @@ def with_bundles(plan: Plan, bundles: Sequence[Sequence[int]]) -> Plan:
             break
         error, best = tried, shares
         coefficients = structure.group_coefficients(variances) * factor
-        sums = np.bincount(number, coefficients, minlength=len(together)).astype(np.float64)
-        shares = whole_shares(laplace_budgets(sums, np.ones(len(together))))
-    table_variances = structure.table_variances(_variances(unit, best, number, factor))
-    return replace(
-        plan,
-        bundles=together,
-        shares=tuple(best.tolist()),
-        denominator=DENOMINATOR,
-        table_variances=tuple(table_variances.tolist()),
-    )
+        sums = np.bincount(number, coefficients, minlength=len(bundles)).astype(np.float64)
+        shares = whole_shares(laplace_budgets(sums, np.ones(len(bundles))))
+    return best, _variances(unit, best, number, factor)
 
 
 def bundles_by_weight(plan: Plan) -> tuple[tuple[int, ...], ...]:

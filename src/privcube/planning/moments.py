@@ -15,9 +15,10 @@ import numpy as np
 
 from privcube.algebra.lattice import Floats
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, group_rows, has_helmert, product_groups
+from privcube.model.groups import Group, has_helmert, product_groups
 from privcube.model.guarantee import PureDP
 from privcube.model.plan import Plan
+from privcube.model.slices import slice_rows
 
 RowShares = Mapping[tuple[int, int], Sequence[float]]  # per axis and level, of the Helmert rows j = 1, 2, ...
 
@@ -194,7 +195,7 @@ def _pure_variances(plan: Plan, continuous: Floats) -> Floats:
     for bundle in plan.noised_together:
         scale = float(plan.noise_scale(bundle[0]))
         if len(bundle) > 1:
-            rows = [group_rows(plan.frame, plan.groups[group]) for group in bundle]
+            _, rows = slice_rows(plan.frame, [plan.groups[group] for group in bundle])
             by_size = max_norm_variances(scale, Counter(rows))
             exact[list(bundle)] = [by_size[n] for n in rows]
         else:

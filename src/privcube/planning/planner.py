@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final, get_args
 
 import numpy as np
 
 from privcube.algebra.lattice import Floats, Incidence, Integers
-from privcube.errors import PlanError
+from privcube.errors import MissingExtraError, PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, is_structured, product_groups
 from privcube.model.guarantee import Guarantee, PureDP
-from privcube.model.options import Budgets, Effort, PlanOptions, Recovery, Strategy
-from privcube.model.plan import Plan, noise_variances, squared_l2
-from privcube.model.workload import Workload
+from privcube.model.options import Budgets, Effort, Objective, PlanOptions, Recovery, Strategy
+from privcube.model.plan import Plan, noise_variances, squared_l2_of_all
+from privcube.model.workload import Entry, Workload, canonical, table_name
 from privcube.planning.budgets import DENOMINATOR, gaussian_budgets, laplace_budgets, whole_shares
+from privcube.planning.bundled import bundled_plan
 from privcube.planning.explicit import ExplicitStructure
+from privcube.planning.largest import largest_ratio_plan
 from privcube.planning.structure import Structure
+from privcube.planning.trees import best_tree, branchings
+from privcube.progress import Progress, silent
 from privcube.strategies import STRATEGIES
 from privcube.strategies.proposal import Proposal, recovery_coefficients
 
@@ -26,6 +33,7 @@ _Structure = Structure | ExplicitStructure
 _MOST_ROUNDS: Final = 500
 _LEAST_SHARE: Final = 1e-6  # of the budget; iteration takes from groups that say little, and never quite ends
 _LEAST_GAIN: Final = 1e-9
+_NO_MATTER: Final = 1e3  # times the largest wanted standard error: for tables that none is wanted of
 
 
 def plan(
@@ -35,9 +43,15 @@ def plan(
     *,
     budgets: Budgets = "optimal",
     recovery: Recovery = "optimal",
-    effort: Effort = "normal",
+    effort: Effort = "fast",
+    objective: Objective = "total",
+    wanted: Mapping[Sequence[Entry], float] | None = None,
+    progress: Progress = silent,
 ) -> Plan:
     """Decide what to measure and with how much noise; no data is needed or seen.
+
+    The weighted total of all variances is made small, or the largest variance of a cell (`objective="largest"`): with
+    `wanted` standard errors per table, the largest ratio to them, over the tables that have one.
 
     >>> from privcube import PureDP, Schema, Workload
     >>> schema = Schema.from_sizes({"A": 2, "B": 2, "C": 2})
@@ -50,32 +64,128 @@ def plan(
         raise PlanError("guarantee", expected="PureDP, ApproxDP or ZCDP", given=guarantee)
     if not isinstance(workload, Workload):
         raise PlanError("workload", expected="a privcube.Workload", given=workload)
-    options = PlanOptions(strategy=strategy, budgets=budgets, recovery=recovery, effort=effort)
+    options = PlanOptions(strategy=strategy, budgets=budgets, recovery=recovery, effort=effort, objective=objective)
+    if options.objective == "largest" or wanted is not None:
+        return _least_largest(workload, guarantee, options, wanted, progress)
+    return _least_total(workload, guarantee, options, progress)
+
+
+def _least_largest(
+    workload: Workload,
+    guarantee: Guarantee,
+    options: PlanOptions,
+    wanted: Mapping[Sequence[Entry], float] | None,
+    progress: Progress,
+) -> Plan:
+    best = "search" if isinstance(guarantee, PureDP) else "residual"
+    if options.strategy not in ("auto", best) or options.recovery != "optimal":
+        raise PlanError("objective", expected=f"strategy auto or {best}, and optimal recovery, for the largest error")
+    variances = np.ones(len(workload))
+    if wanted is not None:
+        asked = {canonical(workload.schema, table): error for table, error in wanted.items()}
+        for table, error in asked.items():
+            if table not in workload:
+                available = [table_name(each) for each in workload]
+                raise PlanError(
+                    "wanted", expected="tables of the workload", given=table_name(table), available=available
+                )
+            if not 0 < float(error) < np.inf:
+                raise PlanError(f"wanted of {table_name(table)}", expected="a number above 0", given=error)
+        if not asked:
+            raise PlanError("wanted", expected="a standard error for at least one table")
+        most = max(float(error) for error in asked.values())
+        variances = np.array([(float(asked.get(table, _NO_MATTER * most))) ** 2 for table in workload])
+    total = partial(_least_total, guarantee=guarantee, options=replace(options, strategy="search"), progress=progress)
+    return largest_ratio_plan(workload, guarantee, options, variances, total)
+
+
+def _least_total(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
+    if options.strategy == "search":
+        return _searched(workload, guarantee, options, progress)
     if options.strategy != "auto":
         return _plan_with(workload, guarantee, options)
-    plans, problems = [], []
-    for name in STRATEGIES:
-        if name == "sketch":  # dense least squares, and never better than the base counts it projects
-            continue
+    return min(tried(workload, guarantee, options, progress), key=lambda candidate: candidate.weighted_variance)
+
+
+def tried(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress = silent) -> list[Plan]:
+    """The plans that "auto" chooses from: all that may be best, or are named in the paper, and can be made.
+
+    Under a pure guarantee the search goes first. It starts from the paper's strategies on the natural axes (base
+    counts, marginals, clusters, and Fourier coefficients of binary attributes), so its plan is no worse than those, and
+    only others are made besides. For tables of cells under Gaussian noise the residuals are optimal, whatever else
+    there is (THEORY section 4).
+    """
+    found: list[Plan] = []
+    problems: list[Exception] = []
+
+    def attempt(make: Callable[[], Plan]) -> None:
         try:
-            plans.append(_plan_with(workload, guarantee, _best_effort(options, name)))
-        except PlanError as problem:
+            found.append(make())
+        except (PlanError, MissingExtraError) as problem:
             problems.append(problem)
-    if not plans:
+
+    best_steps = options.budgets != "uniform" and options.recovery == "optimal"
+    pure, ranges = isinstance(guarantee, PureDP), bool(branchings(workload))
+    searching = pure and best_steps
+    if searching:
+        attempt(lambda: _searched(workload, guarantee, options, progress))
+    covered = _covered(workload) if searching and found else frozenset[Strategy]()
+    if best_steps and not pure and not ranges and not Frame.natural(workload).has_padding:
+        covered = frozenset(STRATEGIES) - {"residual"}
+    for name in STRATEGIES:
+        if name != "sketch" and name not in covered:  # sketches are never better than the base counts they project
+            attempt(partial(_plan_with, workload, guarantee, _best_effort(options, name)))
+    if best_steps and ranges:
+        attempt(lambda: best_tree(workload, guarantee, partial(_planned_as, workload, guarantee, options)))
+    if not found:
         raise problems[0]
-    return min(plans, key=lambda candidate: candidate.weighted_variance)
+    return found
+
+
+def _covered(workload: Workload) -> frozenset[Strategy]:
+    """The strategies that a search on the natural axes starts from, and so is no worse than."""
+    frame = Frame.natural(workload)
+    covered: set[Strategy] = {"base_counts", "marginals", "clusters", "residual"}
+    if not branchings(workload):
+        covered |= {"hierarchy", "matrix"}  # trees and matrices are for ranges; without any, these are marginals
+        if all(set(chain) <= {2} for chain in frame.fan_outs) and not workload.leveled:
+            covered |= {"fourier", "wavelet"}
+    return frozenset(covered)
+
+
+def _searched(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
+    """The best groups and bundles found, on the natural axes or, for ranges, on the best tree."""
+    if not isinstance(guarantee, PureDP):
+        raise PlanError("strategy", expected="a pure guarantee for a search over bundles", available=["residual"])
+    if branchings(workload):
+        with suppress(PlanError):
+            tree = best_tree(workload, guarantee, partial(_planned_as, workload, guarantee, options))
+            flat = bundled_plan(workload, guarantee, replace(options, effort="fast"), Frame.natural(workload))
+            better = bundled_plan(workload, guarantee, options, tree.frame, also=[tree], progress=progress)
+            return min(flat, better, key=lambda candidate: candidate.weighted_variance)
+    return bundled_plan(workload, guarantee, options, Frame.natural(workload), progress=progress)
+
+
+def _planned_as(
+    workload: Workload, guarantee: Guarantee, options: PlanOptions, strategy: Strategy, proposal: Proposal
+) -> Plan:
+    return _planned(workload, guarantee, _best_effort(options, strategy), proposal)
 
 
 def _best_effort(options: PlanOptions, strategy: Strategy) -> PlanOptions:
-    """What "auto" tries of a strategy: with both steps optimal, they are iterated as well."""
-    iterated = options.budgets == "optimal" and options.recovery == "optimal"
+    """What "auto" tries of a strategy: with both steps optimal, they are iterated as well, unless once is enough."""
+    iterated = options.budgets == "optimal" and options.recovery == "optimal" and strategy != "residual"
     return replace(options, strategy=strategy, budgets="iterated" if iterated else options.budgets)
 
 
 def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -> Plan:
     if options.strategy not in STRATEGIES:
         raise PlanError("strategy", expected="one that is built in", given=options.strategy, available=STRATEGIES)
-    proposal = STRATEGIES[options.strategy].propose(workload)
+    return _planned(workload, guarantee, options, STRATEGIES[options.strategy].propose(workload, guarantee))
+
+
+def _planned(workload: Workload, guarantee: Guarantee, options: PlanOptions, proposal: Proposal) -> Plan:
+    """Steps 2 and 3 for what a strategy proposes."""
     structure = _structure(workload, proposal, proposal.groups)
     direct = _direct(workload, proposal)
     coefficients = _first_coefficients(structure, direct)
@@ -84,9 +194,9 @@ def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -
         groups = tuple(proposal.groups[i] for i in used)
         structure = _structure(workload, proposal, groups)
     frame = proposal.frame
-    moved = np.array([float(squared_l2(guarantee, proposal.frame, group)) for group in structure.groups])
+    moved = squared_l2_of_all(guarantee, proposal.frame, structure.groups)
     shares = _shares(guarantee, options, coefficients[used], moved)
-    variances = noise_variances(guarantee, frame, structure.groups, shares, DENOMINATOR)
+    variances = noise_variances(guarantee, frame, structure.groups, shares, DENOMINATOR, moved)
     if options.budgets == "iterated":
         shares, variances = _iterated(structure, guarantee, frame, shares, moved)
         worth = np.flatnonzero(shares > DENOMINATOR * _LEAST_SHARE)
@@ -118,7 +228,7 @@ def _plan_with(workload: Workload, guarantee: Guarantee, options: PlanOptions) -
 
 def _structure(workload: Workload, proposal: Proposal, groups: tuple[Group, ...]) -> _Structure:
     if is_structured(groups):
-        return Structure.of(workload, proposal.frame, product_groups(groups))
+        return Structure.of(workload, proposal.frame, product_groups(groups), proposal.index)
     return ExplicitStructure.of(workload, proposal.frame, groups)
 
 
@@ -161,11 +271,11 @@ def _iterated(
     Each step minimises the same objective in one of its two arguments, so the error never rises (THEORY section 2).
     """
     options = PlanOptions(budgets="optimal")
-    variances = noise_variances(guarantee, frame, structure.groups, shares, DENOMINATOR)
+    variances = noise_variances(guarantee, frame, structure.groups, shares, DENOMINATOR, moved)
     error = _weighted_error(structure, variances)
     for _ in range(_MOST_ROUNDS):
         tried = _shares(guarantee, options, structure.group_coefficients(variances), moved)
-        tried_variances = noise_variances(guarantee, frame, structure.groups, tried, DENOMINATOR)
+        tried_variances = noise_variances(guarantee, frame, structure.groups, tried, DENOMINATOR, moved)
         tried_error = _weighted_error(structure, tried_variances)
         if tried_error >= error:
             break

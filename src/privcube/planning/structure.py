@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,11 +22,25 @@ from privcube.algebra.lattice import Family, Floats, Incidence, Part, ResidualIn
 from privcube.errors import PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
-from privcube.model.workload import Axis, Workload, table_cells, table_name
+from privcube.model.workload import Axis, Workload, table_name
 from privcube.planning.ranges import energies
 
 MOST_BELOW_A_TABLE: Final = 200_000
 MOST_BELOW_ALL: Final = 50_000_000
+
+
+class WorkloadIndex(NamedTuple):
+    """The tables of a workload as products over axes, and the residuals below them."""
+
+    wanted: Family
+    residuals: ResidualIndex
+
+    @classmethod
+    def of(cls, workload: Workload, frame: Frame) -> WorkloadIndex:
+        """Number the residuals; refused if there are more than fit in memory."""
+        wanted = table_family(workload, frame)
+        refuse_too_large(wanted)
+        return cls(wanted, ResidualIndex([len(chain) for chain in frame.fan_outs], wanted))
 
 
 @dataclass(frozen=True)
@@ -43,19 +57,19 @@ class Structure:
     weights: Floats  # per table
 
     @classmethod
-    def of(cls, workload: Workload, frame: Frame, groups: Sequence[QueryGroup]) -> Structure:
-        """Work out the incidences; no cell is enumerated."""
-        wanted = table_family(workload, frame)
-        refuse_too_large(wanted)
-        index = ResidualIndex([len(chain) for chain in frame.fan_outs], wanted)
+    def of(
+        cls, workload: Workload, frame: Frame, groups: Sequence[QueryGroup], index: WorkloadIndex | None = None
+    ) -> Structure:
+        """Work out the incidences; no cell is enumerated. `index` is that of the workload, where it is known."""
+        wanted, index_of = WorkloadIndex.of(workload, frame) if index is None else index
         return cls(
             workload=workload,
             frame=frame,
             groups=tuple(groups),
-            index=index,
-            says=index.incidence(group_family(frame, groups)),
-            asks=index.incidence(wanted),
-            cells=np.array([table_cells(workload.schema, table) for table in workload], dtype=np.float64),
+            index=index_of,
+            says=index_of.incidence(replace(group_family(frame, groups), kinds=None)),
+            asks=index_of.incidence(wanted),
+            cells=np.array(workload.sizes, dtype=np.float64),
             weights=np.array(workload.weights),
         )
 

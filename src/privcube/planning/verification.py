@@ -1,7 +1,8 @@
 """The privacy of a plan, checked again in exact arithmetic by code that had no part in making it. Zone: PUBLIC.
 
 By structure: every group must be a product of cells and halves over distinct axes, or a partition, so that a record
-meets one of its rows, with +1 or -1; then the cost follows from the noise that will be drawn, summed as fractions. By
+meets one of its rows, with +1 or -1, or a matrix over the cells of some attributes, whose columns say how far a record
+moves it; then the cost follows from the noise that will be drawn, summed as fractions. By
 brute force, on small domains: the columns of S are read off the code that answers groups, and every column (or pair of
 columns) is priced.
 """
@@ -10,13 +11,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
+from math import prod
 from typing import get_args
 
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, PartKind, SketchGroup
+from privcube.model.groups import Group, MatrixGroup, PartKind, SketchGroup
 from privcube.model.guarantee import PureDP
-from privcube.model.plan import Plan, squared_l2
+from privcube.model.plan import Plan, largest_l1, squared_l2
 from privcube.model.plan_document import digest_of, plan_document
 
 
@@ -44,7 +46,10 @@ def privacy_cost(plan: Plan) -> Fraction:
     """What the noise of a plan costs: epsilon over bundles, or rho over groups, from the scales it is drawn with."""
     guarantee = plan.guarantee
     if isinstance(guarantee, PureDP):
-        prices = [guarantee.rows_changed / plan.noise_scale(bundle[0]) for bundle in plan.noised_together]
+        prices = [
+            max(largest_l1(guarantee, plan.groups[group]) for group in bundle) / plan.noise_scale(bundle[0])
+            for bundle in plan.noised_together
+        ]
     else:
         prices = [
             Fraction(squared_l2(guarantee, plan.frame, group)) / (2 * plan.noise_variance(number))
@@ -57,6 +62,11 @@ def _check_group(frame: Frame, group: Group) -> None:
     if isinstance(group, SketchGroup):
         if group.partition < 0 or group.buckets < 1 or frame.has_padding:
             raise PlanError("group", expected="a partition of the base cells into buckets", given=group)
+        return
+    if isinstance(group, MatrixGroup):
+        names = [name for name in frame.schema.names if name in group.attributes]
+        if tuple(names) != group.attributes or prod(frame.schema[n].cells for n in names) != len(group.rows[0]):
+            raise PlanError("group", expected="a matrix over the cells of attributes, in their order")
         return
     if any(left.axis >= right.axis for left, right in pairwise(group)):
         raise PlanError("group", expected="every axis once, in order", given=group)

@@ -9,7 +9,7 @@ from privcube.algebra.hashing import bucket_and_sign
 from privcube.algebra.residuals import helmert_rows
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, QueryGroup, SketchGroup
+from privcube.model.groups import Group, MatrixGroup, QueryGroup, SketchGroup
 from privcube.model.workload import Table
 from privcube.planning.layout import Layout
 
@@ -30,13 +30,15 @@ def exact_answers(layout: Layout, group: Group, table: Table, counts: Counts) ->
         raise PlanError("exact counts", expected="whole numbers")
     if isinstance(group, SketchGroup):
         return _bucket_sums(frame, group, table, counts)
+    if isinstance(group, MatrixGroup):
+        return _matrix_sums(group, table, counts)
     axes = [spot for entry in table for spot in frame.footprint(frame.schema[_plain(entry)])]
     answers = layout.padded(table, counts.astype(np.int64, copy=False))
     answers = answers.reshape([frame.sizes[axis][level] for axis, level in axes])
     wanted = {part.axis: part for part in group}
     if not set(wanted) <= {axis for axis, _ in axes}:
         raise PlanError("exact counts", expected="a table with all attributes of the group")
-    _refuse_overflow(frame, group, counts)
+    _refuse_overflow(_largest_entry(frame, group), counts)
     for at, (axis, _) in reversed(list(enumerate(axes))):
         if axis not in wanted:
             answers = answers.sum(axis=at)
@@ -52,14 +54,28 @@ def exact_answers(layout: Layout, group: Group, table: Table, counts: Counts) ->
     return np.asarray(answers, dtype=np.int64).ravel()
 
 
-def _refuse_overflow(frame: Frame, group: QueryGroup, counts: Counts) -> None:
-    """An answer is at most the number of records times the largest entry of its row: f - 1 for Helmert rows."""
+def _largest_entry(frame: Frame, group: QueryGroup) -> int:
+    """f - 1 for Helmert rows, multiplied over axes; else 1."""
     largest = 1
     for part in group:
         largest *= max(frame.fan_outs[part.axis][part.level - 1] - 1, 1) if part.kind == "helmert" else 1
+    return largest
+
+
+def _refuse_overflow(largest: int, counts: Counts) -> None:
+    """An answer is at most the number of records times the largest entry of its row."""
     total = (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
     if total * largest > 2**62:
         raise PlanError("exact counts", expected="few enough records for answers of 62 bits")
+
+
+def _matrix_sums(group: MatrixGroup, table: Table, counts: Counts) -> Counts:
+    if not set(group.attributes) <= set(table):
+        raise PlanError("exact counts", expected="a table with all attributes of the group")
+    _refuse_overflow(int(np.abs(group.matrix).max()), counts)
+    out = tuple(at for at, entry in enumerate(table) if entry not in group.attributes)
+    cells = counts.astype(np.int64, copy=False).sum(axis=out)
+    return np.asarray(group.matrix @ cells.ravel(), dtype=np.int64)
 
 
 def _bucket_sums(frame: Frame, group: SketchGroup, table: Table, counts: Counts) -> Counts:

@@ -3,9 +3,10 @@
 Formal guarantee. `measure` returns answers to the plan's groups with noise that costs at most the plan's guarantee:
 - the plan is checked in exact arithmetic before anything else, and by brute force on small domains;
 - the ledger is charged before a record is read, and what fails afterwards stays charged;
-- a record moves each group by at most 1 in L1 (`privcube.model.plan`), the engine keeps at most c rows of a person
-  (`privcube.sensitive.units`), and every bundle gets one independent, exact draw of noise of the plan's scale
-  (`privcube.sensitive.noise`), so that costs add up to what `privacy_cost` says;
+- a record moves each group by at most 1 in L1, or as far as its columns say (`privcube.model.plan`), the engine keeps
+  at most c rows of a person (`privcube.sensitive.units`), and every group, or slice of a bundle
+  (`privcube.model.slices`), gets an independent, exact draw of noise of the plan's scale (`privcube.sensitive.noise`),
+  so that costs add up to what `privacy_cost` says;
 - what leaves is the sum, in whole numbers, and nothing else.
 """
 
@@ -21,17 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import PlanError
-from privcube.model.groups import Group, SketchGroup, group_rows, row_weights
+from privcube.model.groups import Group, MatrixGroup, SketchGroup, group_rows, row_weights
 from privcube.model.guarantee import PureDP
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
+from privcube.model.slices import joined, shared_cells, slice_count, slice_rows
 from privcube.planning.layout import Layout
 from privcube.planning.verification import privacy_limit, verify_privacy
+from privcube.progress import Progress, silent
 from privcube.sensitive import noise
 from privcube.sensitive.answers import exact_answers
 from privcube.sensitive.engine import CountRequest, Engine, Ledger
 from privcube.sensitive.noise.bits import system_words
-from privcube.sensitive.progress import Progress, silent
 
 _BRUTE_FORCE_CELLS: Final = 64
 _BRUTE_FORCE_ENTRIES: Final = 20_000
@@ -111,9 +113,7 @@ def _noise(plan: Plan, source: Noise) -> Integers:
     pure = isinstance(plan.guarantee, PureDP)
     for bundle in plan.noised_together:
         if len(bundle) > 1:
-            parts = source.max_norm(plan.noise_scale(bundle[0]), [rows[group] for group in bundle])
-            for group, part in zip(bundle, parts, strict=True):
-                drawn[group] = part
+            drawn.update(_bundle_noise(plan, bundle, source))
         else:
             (group,) = bundle
             drawn[group] = np.zeros(rows[group], dtype=np.int64)
@@ -135,6 +135,18 @@ def _noise(plan: Plan, source: Noise) -> Integers:
     return whole
 
 
+def _bundle_noise(plan: Plan, bundle: Sequence[int], source: Noise) -> dict[int, Integers]:
+    """A draw of max-norm noise for every slice of a bundle, put in the order of the groups' rows."""
+    groups = [plan.groups[group] for group in bundle]
+    slicing = shared_cells(groups)
+    count, rows = slice_rows(plan.frame, groups)
+    draws = [source.max_norm(plan.noise_scale(bundle[0]), rows) for _ in range(count)]
+    return {
+        group: joined(plan.frame, plan.groups[group], slicing, np.stack(slices))
+        for group, slices in zip(bundle, zip(*draws, strict=True), strict=True)
+    }
+
+
 def _tables_for(plan: Plan) -> tuple[tuple[tuple[str, ...], ...], list[tuple[str, ...]]]:
     """The tables to count, none inside another, and for each group the one it is answered from."""
     names = plan.workload.schema.names
@@ -143,6 +155,8 @@ def _tables_for(plan: Plan) -> tuple[tuple[tuple[str, ...], ...], list[tuple[str
     def attributes(group: Group) -> tuple[str, ...]:
         if isinstance(group, SketchGroup):
             return names
+        if isinstance(group, MatrixGroup):
+            return group.attributes
         return tuple(dict.fromkeys(owner[part.axis] for part in group))
 
     wanted = [attributes(group) for group in plan.groups]
@@ -183,15 +197,25 @@ def verify_by_brute_force(plan: Plan) -> None:
             raise PlanError("plan", expected="every record within the guarantee", given="one that costs more")
 
 
+def _moved(plan: Plan, bundle: Sequence[int], change: Sequence[Integers]) -> int:
+    """The norm that the noise of a bundle falls with: over its slices, the sum of the groups' largest L1 norm."""
+    groups = [plan.groups[group] for group in bundle]
+    slicing = shared_cells(groups) if len(groups) > 1 else ()
+    largest = np.zeros(slice_count(plan.frame, slicing), dtype=np.int64)
+    for number, group in zip(bundle, groups, strict=True):
+        own = np.repeat(np.arange(len(largest))[:, None], len(change[number]) // len(largest), axis=1)
+        moved = np.zeros_like(largest)
+        np.add.at(moved, joined(plan.frame, group, slicing, own), np.abs(change[number]))
+        largest = np.maximum(largest, moved)
+    return int(largest.sum())
+
+
 def _price(plan: Plan, change: Sequence[Integers]) -> Fraction:
     """What one moved record costs, if it is in the data as often as a person may be."""
     times = plan.guarantee.max_rows_per_person
     if isinstance(plan.guarantee, PureDP):
         return sum(
-            (
-                max(times * int(np.abs(change[group]).sum()) for group in bundle) / plan.noise_scale(bundle[0])
-                for bundle in plan.noised_together
-            ),
+            (times * _moved(plan, bundle, change) / plan.noise_scale(bundle[0]) for bundle in plan.noised_together),
             Fraction(0),
         )
     return sum(

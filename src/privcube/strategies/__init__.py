@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from privcube.model.guarantee import Guarantee
 from privcube.model.options import Strategy
 from privcube.model.workload import Workload
-from privcube.strategies import base_counts, clusters, fourier, hierarchy, marginals, residual, sketch, wavelet
+from privcube.strategies import base_counts, clusters, fourier, hierarchy, marginals, matrix, residual, sketch, wavelet
 from privcube.strategies.proposal import Proposal
 
 
@@ -16,10 +17,11 @@ class StrategyModule(Protocol):
     NAME: Strategy
     SYMBOL: str
 
-    def propose(self, workload: Workload) -> Proposal:
+    def propose(self, workload: Workload, guarantee: Guarantee) -> Proposal:
         """Groups to measure, and the recovery of step 2."""
 
 
 STRATEGIES: Final[dict[Strategy, StrategyModule]] = {
-    module.NAME: module for module in (base_counts, marginals, fourier, clusters, hierarchy, wavelet, residual, sketch)
+    module.NAME: module
+    for module in (base_counts, marginals, fourier, clusters, hierarchy, wavelet, residual, sketch, matrix)
 }

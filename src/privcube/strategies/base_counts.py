@@ -7,6 +7,7 @@ from typing import Final
 from privcube.errors import PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, group_rows
+from privcube.model.guarantee import Guarantee
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal
 
@@ -16,7 +17,7 @@ SYMBOL: Final = "I"
 MOST_CELLS: Final = 10**8
 
 
-def propose(workload: Workload) -> Proposal:
+def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
     """S = I and R = Q: every table is added up from the base counts."""
     frame = Frame.natural(workload)
     group = tuple(GroupPart(axis, len(chain)) for axis, chain in enumerate(frame.fan_outs))

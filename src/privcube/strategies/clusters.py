@@ -17,6 +17,7 @@ from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, cells_groups
+from privcube.model.guarantee import Guarantee
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal
 
@@ -26,7 +27,7 @@ SYMBOL: Final = "C"
 MOST_TABLES: Final = 5_000
 
 
-def propose(workload: Workload) -> Proposal:
+def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
     """S = the union tables of the clusters; R adds each table up from its cluster."""
     if len(workload) > MOST_TABLES:
         raise PlanError("clusters", expected=f"at most {MOST_TABLES:,} tables to compare in pairs", given=len(workload))

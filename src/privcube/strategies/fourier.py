@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from privcube.model.frame import Frame
+from privcube.model.guarantee import Guarantee
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal, one_group_per_residual
 
@@ -17,6 +18,6 @@ NAME: Final = "fourier"
 SYMBOL: Final = "F"
 
 
-def propose(workload: Workload) -> Proposal:
+def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
     """S = the Fourier matrix restricted to the coefficients of the workload."""
     return one_group_per_residual(workload, Frame(workload.schema, "binary", leveled=workload.leveled), "contrast")

@@ -11,6 +11,7 @@ from typing import Final
 
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
+from privcube.model.guarantee import Guarantee
 from privcube.model.workload import Axis, Table, Workload
 from privcube.strategies.proposal import Proposal
 
@@ -18,15 +19,18 @@ NAME: Final = "hierarchy"
 SYMBOL: Final = "H"
 
 
-def propose(workload: Workload, branching: int = 2) -> Proposal:
+def propose(workload: Workload, guarantee: Guarantee, branching: int = 2) -> Proposal:
     """S = all levels of the trees of the wanted ranges."""
-    ranged = frozenset(
-        entry.attribute for table in workload for entry in table if isinstance(entry, Axis) and entry.queries != "cells"
-    )
-    frame = Frame(workload.schema, "tree", branching, ranged)
+    frame = Frame(workload.schema, "tree", branching, ranged(workload))
     wanted = [_levels(frame, table) for table in workload]
     numbers = {group: number for number, group in enumerate(dict.fromkeys(itertools.chain(*wanted)))}
     return Proposal(frame, tuple(numbers), tuple(tuple(numbers[group] for group in groups) for groups in wanted))
+
+
+def ranged(workload: Workload) -> frozenset[str]:
+    """The attributes that some table asks for by ranges or prefixes."""
+    axes = (entry for table in workload for entry in table if isinstance(entry, Axis))
+    return frozenset(axis.attribute for axis in axes if axis.queries != "cells")
 
 
 def _levels(frame: Frame, table: Table) -> list[QueryGroup]:

@@ -6,6 +6,7 @@ from typing import Final
 
 from privcube.model.frame import Frame
 from privcube.model.groups import cells_groups
+from privcube.model.guarantee import Guarantee
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal
 
@@ -13,7 +14,7 @@ NAME: Final = "marginals"
 SYMBOL: Final = "Q"
 
 
-def propose(workload: Workload) -> Proposal:
+def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
     """S = Q and R = I; tables of ranges are measured by their cells and added up."""
     frame = Frame.natural(workload)
     wanted = cells_groups(frame, workload)

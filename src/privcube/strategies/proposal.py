@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privcube.algebra.lattice import Incidence, ResidualIndex
+from privcube.algebra.lattice import Incidence
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, PartKind, QueryGroup, cells_groups, group_rows, product_groups
 from privcube.model.workload import Axis, Table, Workload
 from privcube.planning.ranges import mean_nodes
-from privcube.planning.structure import refuse_too_large, table_family
+from privcube.planning.structure import WorkloadIndex
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,15 @@ class Proposal:
     frame: Frame
     groups: tuple[Group, ...]
     sources: tuple[tuple[int, ...], ...] | None
+    index: WorkloadIndex | None = None  # of the workload in this frame, if it was needed
 
 
 def one_group_per_residual(workload: Workload, frame: Frame, kind: PartKind) -> Proposal:
     """One group of contrasts (if every chain has fan-out 2) or Helmert rows for every residual below the workload."""
-    wanted = table_family(workload, frame)
-    refuse_too_large(wanted)
-    index = ResidualIndex([len(chain) for chain in frame.fan_outs], wanted)
-    groups = [tuple([GroupPart(axis, level, kind) for axis, level in residual]) for residual in index.residuals()]
-    return Proposal(frame, tuple(groups), None)
+    known = WorkloadIndex.of(workload, frame)
+    parts = [[GroupPart(axis, level, kind) for level in range(len(sizes))] for axis, sizes in enumerate(frame.sizes)]
+    groups = [tuple([parts[axis][level] for axis, level in residual]) for residual in known.residuals.residuals()]
+    return Proposal(frame, tuple(groups), None, known)
 
 
 def recovery_coefficients(

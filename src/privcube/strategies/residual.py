@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from privcube.model.frame import Frame
+from privcube.model.guarantee import Guarantee
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal, one_group_per_residual
 
@@ -16,6 +17,6 @@ NAME: Final = "residual"
 SYMBOL: Final = "R"
 
 
-def propose(workload: Workload) -> Proposal:
+def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
     """S = orthogonal rows for every residual that some table needs."""
     return one_group_per_residual(workload, Frame.natural(workload), "helmert")

@@ -11,11 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from privcube.errors import PlanError
+from privcube.errors import PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import SketchGroup
+from privcube.model.guarantee import Guarantee
 from privcube.model.workload import Workload
-from privcube.planning.explicit import ExplicitStructure
+from privcube.planning.explicit import MOST_CELLS, ExplicitStructure
 from privcube.strategies.proposal import Proposal
 
 NAME: Final = "sketch"
@@ -25,9 +26,12 @@ _FEWEST: Final = 3
 _MOST: Final = 12
 
 
-def propose(workload: Workload) -> Proposal:
+def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
     """S = as few partitions as determine the workload."""
     frame = Frame(workload.schema, "natural")
+    if workload.schema.domain_size > MOST_CELLS:
+        given = f"{counted(workload.schema.domain_size)} cells"
+        raise PlanError("sketch", expected=f"a domain of at most {MOST_CELLS:,} cells", given=given)
     buckets = max(1, (workload.schema.domain_size + 1) // 2)
     for count in range(_FEWEST, _MOST + 1):
         groups = tuple(SketchGroup(partition, buckets) for partition in range(count))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from privcube.model.frame import Frame
+from privcube.model.guarantee import Guarantee
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal, one_group_per_residual
 
@@ -17,7 +18,7 @@ NAME: Final = "wavelet"
 SYMBOL: Final = "W"
 
 
-def propose(workload: Workload) -> Proposal:
+def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
     """S = the Haar coefficients that the workload needs."""
     return one_group_per_residual(
         workload, Frame(workload.schema, "tree", 2, frozenset(workload.schema.names)), "contrast"

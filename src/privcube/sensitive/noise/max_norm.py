@@ -21,19 +21,17 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
-from math import isqrt
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import GuaranteeError
+from privcube.model.slices import largest_scale
 from privcube.sensitive.noise.bits import Source, signed, system_words, uniform_below
 from privcube.sensitive.noise.fixed import context_of, power_of_ten
 from privcube.sensitive.noise.laplace import check_scale, discrete_laplace
 from privcube.sensitive.noise.weights import Cumulative, drawn_index
-
-_MOST_WEIGHTS: Final = 2_000_000  # of the radius; so many are gone through, about scale (60 + 22 sqrt(rows))
 
 # What is left out of the weights is 10^(30 - digits) of the largest: less than bits can tell (`weights`).
 _LOST_DIGITS: Final = 30
@@ -46,8 +44,8 @@ def max_norm_noise(scale: Fraction, sizes: Sequence[int], source: Source = syste
         raise GuaranteeError("bundle", expected="groups of at least one row", given=list(sizes)[:5])
     if len(sizes) == 1:
         return [discrete_laplace(scale, sizes[0], source)]
-    if scale * (60 + 22 * (isqrt(sum(sizes)) + 1)) > _MOST_WEIGHTS:
-        most = _MOST_WEIGHTS // (60 + 22 * (isqrt(sum(sizes)) + 1))
+    most = largest_scale(sum(sizes))
+    if scale > most:
         raise GuaranteeError(
             "bundle",
             expected=f"a scale of at most {most:,} for so many rows; noise its groups one by one",

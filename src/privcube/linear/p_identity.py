@@ -1,0 +1,75 @@
+"""The explicit strategy for Laplace noise: p-identity matrices (McKenna et al. 2018, "HDMM", OPT_0). Zone: PUBLIC.
+
+S = [I; Theta] with p rows Theta >= 0, every column divided by its L1 norm 1 + sum of Theta, so that one record moves
+the answers by exactly 1 in L1. With d the norms and M = (I + Theta' Theta)^-1 the workload Q has the total variance,
+over that of one row's noise,
+  f = trace(W (S'S)^-1) = sum of (W o d d') o M,   W = Q'Q.
+By Woodbury M = I - Theta' (I + Theta Theta')^-1 Theta, so f and its gradient cost O(n^2 p) for n cells:
+  df/dTheta = -2 C (W o d d') M + 1 g',   C = (I + Theta Theta')^-1 Theta = Theta M,   g = 2 (rows of W o M) d.
+f is not convex. It is minimised from several starts by L-BFGS, all for a while and the best to the end; starts are
+given, so the same workload always has the same strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from privcube.algebra.lattice import Floats
+from privcube.extras import load
+
+LARGEST: Final = 300.0  # entry of Theta: where it is best to leave out single cells, f must stay sound
+_ITERATIONS: Final = (600, 1_500)  # for every start, and for the best of them
+_WORK: Final = 2e9  # n^2 p summed over iterations, for each of the two stages: about two seconds
+
+
+def p_identity(gram: Floats, starts: Sequence[Floats]) -> Floats:
+    """The best S found for a Gram matrix Q'Q, from starts for Theta; all its columns have L1 norm 1.
+
+    >>> gram = np.array([[3.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 3.0]])  # all ranges of three cells
+    >>> best = p_identity(gram, [np.ones((1, 3))])
+    >>> np.trace(gram @ np.linalg.inv(best.T @ best)).round(3).tolist(), np.abs(best).sum(axis=0).round(9).tolist()
+    (10.0, [1.0, 1.0, 1.0])
+    """
+    scaled = gram / np.mean(np.diag(gram))
+    size = len(gram) ** 2 * max(1, sum(map(len, starts)))
+    tried = [_minimised(scaled, start, min(_ITERATIONS[0], int(_WORK / size))) for start in starts]
+    _, theta = min(tried, key=lambda found: found[0])
+    size = len(gram) ** 2 * max(1, len(theta))
+    _, theta = _minimised(scaled, theta, min(_ITERATIONS[1], int(_WORK / size)))
+    return np.asarray(np.vstack([np.eye(len(gram)), theta]) / (1 + theta.sum(axis=0)))
+
+
+def objective(gram: Floats, theta: Floats) -> tuple[float, Floats]:
+    """f and its gradient in Theta."""
+    norms = 1 + theta.sum(axis=0)
+    solved = np.linalg.solve(np.eye(len(theta)) + theta @ theta.T, theta)  # C
+    asked, met = np.split((np.concatenate([theta, solved]) * norms) @ gram, 2)  # Theta and C times diag(d) W
+    met = met * norms
+    own = np.diag(gram) * norms
+    value = float(own @ norms - np.sum(theta * met))
+    slope = 2 * (own - np.sum(asked * solved, axis=0))  # g, as M = I - Theta' C
+    return value, -2 * (met - (met @ theta.T) @ solved) + slope
+
+
+def _minimised(gram: Floats, start: Floats, iterations: int) -> tuple[float, Floats]:
+    value = objective(gram, start)[0]
+    if iterations < 1 or not len(start):
+        return value, start
+    optimize = load("scipy.optimize", extra="linear", purpose="the matrix strategy")
+
+    def flat(theta: Floats) -> tuple[float, Floats]:
+        value, gradient = objective(gram, theta.reshape(start.shape))
+        return value, gradient.ravel()
+
+    found = optimize.minimize(
+        flat,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=optimize.Bounds(0, LARGEST),
+        options={"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 20, "ftol": 1e-10, "gtol": 0.0},
+    )
+    return min((value, start), (float(found.fun), found.x.reshape(start.shape)), key=lambda each: each[0])

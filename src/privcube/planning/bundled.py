@@ -1,0 +1,115 @@
+"""The best bundles that a search finds, as a plan (THEORY section 3 and what comes after it). Zone: PUBLIC."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import Final
+
+from privcube.errors import PlanError
+from privcube.model.frame import Frame
+from privcube.model.groups import QueryGroup, cells_groups, product_groups
+from privcube.model.guarantee import PureDP
+from privcube.model.options import Effort, PlanOptions
+from privcube.model.plan import Plan
+from privcube.model.slices import largest_scale, slice_rows
+from privcube.model.workload import Workload
+from privcube.planning.budgets import DENOMINATOR
+from privcube.planning.bundles import bundle_shares
+from privcube.planning.choices import Choices
+from privcube.planning.search import ranked, searched
+from privcube.planning.starts import starts
+from privcube.planning.structure import Structure
+from privcube.progress import Progress, silent
+from privcube.strategies import clusters
+
+_COVERINGS: Final[dict[Effort, int]] = {"fast": 4, "normal": 16, "thorough": 48}
+_MOST_SPOKEN: Final = 30_000_000  # groups times residuals that a search may hold
+_LEAST_SHARE: Final = 1e-6
+
+
+def bundled_plan(
+    workload: Workload,
+    guarantee: PureDP,
+    options: PlanOptions,
+    frame: Frame,
+    *,
+    also: Sequence[Plan] = (),
+    progress: Progress = silent,
+) -> Plan:
+    """The best plan that a search in a frame finds; where there is too much to search, the best of a few bundlings.
+
+    The search also starts from the groups and bundles of given plans in the same frame.
+    """
+    choices = Choices(workload, frame)
+    if len(workload) * choices.residuals > _MOST_SPOKEN:
+        return _best_of_stars(workload, guarantee, options, frame)
+    known = [
+        [product_groups(made.groups[group] for group in bundle) for bundle in made.noised_together] for made in also
+    ]
+    if frame.kind == "natural":
+        with suppress(PlanError):
+            known.append([[union] for union in product_groups(clusters.propose(workload, guarantee).groups)])
+    candidates = ranked(choices, starts(choices, workload, _COVERINGS[options.effort], known))
+    found = searched(choices, candidates, options.effort, progress)
+    bundles = [[choices.group(choice) for choice in bundle] for bundle in found.bundles]
+    return plan_of(workload, guarantee, options, frame, bundles)
+
+
+def plan_of(
+    workload: Workload, guarantee: PureDP, options: PlanOptions, frame: Frame, bundles: list[list[QueryGroup]]
+) -> Plan:
+    """A plan with these bundles, budgets and recovery iterated; bundles that get next to nothing are left out."""
+    while True:
+        groups = tuple(group for bundle in bundles for group in bundle)
+        structure = Structure.of(workload, frame, groups)
+        ends = accumulate((len(bundle) for bundle in bundles), initial=0)
+        together = tuple(tuple(range(start, end)) for start, end in pairwise(ends))
+        shares, variances = bundle_shares(structure, guarantee, together)
+        worth = [at for at, share in enumerate(shares.tolist()) if share > DENOMINATOR * _LEAST_SHARE]
+        if len(worth) == len(bundles):
+            break
+        bundles = [bundles[at] for at in worth]
+    made = Plan(
+        workload=workload,
+        guarantee=guarantee,
+        options=replace(options, strategy="search", budgets="iterated"),
+        frame=frame,
+        groups=groups,
+        shares=tuple(shares.tolist()),
+        denominator=DENOMINATOR,
+        table_variances=tuple(structure.table_variances(variances).tolist()),
+        bundles=together if max(map(len, together)) > 1 else None,
+    )
+    _require_drawable(made)
+    return made
+
+
+def _best_of_stars(workload: Workload, guarantee: PureDP, options: PlanOptions, frame: Frame) -> Plan:
+    """The wanted tables in bundles that share their largest attribute, or their two largest; the better of the two."""
+    tables = list(dict.fromkeys(cells_groups(frame, workload)))
+    largest_first = sorted(range(len(frame.sizes)), key=lambda axis: -frame.sizes[axis][-1])
+    order = {axis: place for place, axis in enumerate(largest_first)}
+    plans = []
+    for shared in (1, 2):
+        stars: defaultdict[tuple[int, ...], list[QueryGroup]] = defaultdict(list)
+        for table in tables:
+            stars[tuple(sorted([part.axis for part in table], key=order.__getitem__)[:shared])].append(table)
+        plans.append(plan_of(workload, guarantee, options, frame, list(stars.values())))
+    return min(plans, key=lambda made: made.weighted_variance)
+
+
+def _require_drawable(made: Plan) -> None:
+    """Refuse bundles whose noise is too wide to be drawn exactly; single groups have no such limit."""
+    for bundle in made.bundles or ():
+        if len(bundle) > 1:
+            _, rows = slice_rows(made.frame, [made.groups[group] for group in bundle])
+            if made.noise_scale(bundle[0]) > largest_scale(sum(rows)):
+                raise PlanError(
+                    "bundle",
+                    expected=f"noise of a scale of at most {largest_scale(sum(rows)):,} for so many rows",
+                    given=f"{float(made.noise_scale(bundle[0])):,.0f}; ask for more epsilon or another strategy",
+                )

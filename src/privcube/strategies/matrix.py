@@ -1,0 +1,168 @@
+"""M: an explicit matrix optimised for the workload, on the few attributes that it uses (HDMM's OPT_0). Zone: PUBLIC.
+
+Under a pure guarantee it is the best p-identity matrix found (`privcube.linear.p_identity`), under Gaussian noise the
+optimum over all matrices (`privcube.linear.gaussian_optimum`); of one table, a product over its attributes, the optimum
+is the product of theirs. Either is rounded to whole numbers so that the noise can be whole, too; the guarantee rests on
+the rounded rows alone (`privcube.model.groups.MatrixGroup`), and rounding costs accuracy below 1e-6:
+- pure: entries out of 2^16, the largest of a column changed to make their sum 2^16, too;
+- Gaussian: entries out of 16 million, then raised by one, the largest first, wherever a column stays no longer than the
+  longest. At the optimum only the lengths of columns matter in first order, as X^-1 W X^-1 is diagonal there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import ceil, prod, sqrt
+from typing import Final
+
+import numpy as np
+
+from privcube.algebra.lattice import Floats, Integers
+from privcube.errors import PlanError, counted
+from privcube.linear.gaussian_optimum import gaussian_optimum
+from privcube.linear.p_identity import p_identity
+from privcube.model.attribute import Attribute
+from privcube.model.frame import Frame
+from privcube.model.groups import MatrixGroup
+from privcube.model.guarantee import Guarantee, PureDP
+from privcube.model.schema import Schema
+from privcube.model.workload import Axis, Table, Workload
+from privcube.planning.explicit import MOST_CELLS, axis_of, entry_gram, membership, schema_of, workload_gram
+from privcube.strategies.proposal import Proposal
+
+NAME: Final = "matrix"
+SYMBOL: Final = "M"
+
+_WHOLE_L1: Final = 2**16
+_WHOLE_L2: Final = 16_000_000
+_BUMPS: Final = (0.5, 0.75, 1.25)  # rows of Theta at the start, over the square root of an ordered attribute's cells
+_MOST_ROWS: Final = 3  # of a product of optima, over the cells
+_SMALL: Final = 512  # cells up to which the Gaussian optimum is found to all digits
+_GAPS: Final = (1e-9, 1e-6)
+
+
+def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
+    """S = one explicit matrix over the cells of all attributes that some table uses."""
+    if not any(workload):
+        raise PlanError("matrix", expected="a table with attributes", given="the total alone")
+    schema = schema_of(workload)
+    if schema.domain_size > MOST_CELLS:
+        raise PlanError(
+            "matrix",
+            expected=f"at most {MOST_CELLS:,} cells of the attributes in the workload together",
+            given=f"{counted(schema.domain_size)} cells",
+            available=["hierarchy", "wavelet", "marginals", "auto"],
+        )
+    pure = isinstance(guarantee, PureDP)
+    rows = whole_l1(_pure_optimum(schema, workload)) if pure else whole_l2(_gaussian_optimum(schema, workload))
+    group = MatrixGroup(schema.names, tuple(map(tuple, rows.tolist())))
+    return Proposal(Frame(workload.schema, "natural"), (group,), None)
+
+
+def _product(factors: Sequence[Floats]) -> Floats:
+    return reduce(lambda left, right: np.asarray(np.kron(left, right), dtype=np.float64), factors)
+
+
+# Laplace noise
+
+
+def _pure_optimum(schema: Schema, workload: Workload) -> Floats:
+    """The best S found, with entries of 0 and above in columns of L1 norm 1."""
+    gram = workload_gram(schema, workload)
+    starts = _starts(schema, workload)
+    if len(workload) > 1 or len(schema) == 1:
+        return p_identity(gram, starts)
+    factors = []
+    for entry, attribute in zip(*workload, schema, strict=True):
+        alone = Schema([attribute])
+        factors.append(_pure_optimum(alone, Workload.tables(alone, [(entry,)])))
+    found = [p_identity(gram, starts)]
+    if prod(map(len, factors)) <= _MOST_ROWS * schema.domain_size:
+        found.append(_product(factors))
+    return min(found, key=lambda rows: total_variance(gram, rows))
+
+
+def _starts(schema: Schema, workload: Workload) -> list[Floats]:
+    """For Theta: no rows at all, and coarse rows of every table, ranges by overlapping bumps."""
+    cells = schema.domain_size
+    starts = [np.zeros((0, cells))]
+    for share in _BUMPS:
+        coarse = [_coarse_rows(schema, table, share) for table in workload]
+        rows = np.unique(np.concatenate([starts[0], *[own for own in coarse if len(own) < cells]]), axis=0)
+        if len(rows) <= cells and len(rows) != len(starts[-1]):
+            starts.append(rows / len(workload))
+    return starts
+
+
+def total_variance(gram: Floats, rows: Floats) -> float:
+    """trace(W (S'S)^-1), W = Q'Q: the total variance with noise of variance 1 on every row."""
+    half = np.linalg.inv(np.linalg.qr(rows, mode="r"))
+    return float(np.sum(half * (gram @ half)))
+
+
+def whole_l1(rows: Floats) -> Integers:
+    """Whole numbers that sum to 2^16 in every column, from columns of L1 norm 1; no row vanishes.
+
+    >>> whole_l1(np.array([[0.5, 0.0], [0.0, 1e-9], [0.5, 1.0]])).tolist()
+    [[32768, 0], [0, 1], [32768, 65535]]
+    """
+    whole = np.rint(rows * _WHOLE_L1).astype(np.int64)
+    peaks = np.arange(len(rows)), np.argmax(rows, axis=1)
+    whole[peaks] = np.maximum(whole[peaks], 1)
+    tops = np.argmax(rows, axis=0), np.arange(rows.shape[1])
+    whole[tops] += _WHOLE_L1 - whole.sum(axis=0)
+    return whole
+
+
+def _coarse_rows(schema: Schema, table: Table, share: float) -> Floats:
+    return _product([_coarse_entry(attribute, axis_of(table, attribute), share) for attribute in schema])
+
+
+def _coarse_entry(attribute: Attribute, axis: Axis | None, share: float) -> Floats:
+    if axis is None:
+        return np.ones((1, attribute.cells))
+    if axis.queries == "cells":
+        return membership(attribute, axis)
+    scale = attribute.ordered_cells
+    count = ceil(share * sqrt(scale))
+    middle = (np.arange(count) + 0.5) * scale / count
+    bumps = np.exp(-(((np.arange(attribute.cells) - middle[:, None]) * count / scale) ** 2))
+    return np.where(np.arange(attribute.cells) < scale, bumps, 0.0)
+
+
+# Gaussian noise
+
+
+def _gaussian_optimum(schema: Schema, workload: Workload) -> Floats:
+    """The best S, with columns of length 1 at most."""
+    gap = _GAPS[schema.domain_size > _SMALL]
+    if len(workload) == 1:
+        (table,) = workload
+        grams = [entry_gram(attribute, axis_of(table, attribute)) for attribute in schema]
+    else:
+        grams = [workload_gram(schema, workload)]
+    return _product([gaussian_optimum(gram, gap)[0] for gram in grams])
+
+
+def whole_l2(rows: Floats) -> Integers:
+    """Whole numbers out of 16 million, with columns as long as the longest, nearly."""
+    return filled(np.rint(rows * _WHOLE_L2).astype(np.int64))
+
+
+def filled(rows: Integers) -> Integers:
+    """Entries raised by one, in size, where the column stays no longer than the longest.
+
+    >>> filled(np.array([[5, 4], [0, 2]])).tolist()
+    [[5, 4], [0, 3]]
+    """
+    found = rows.copy()
+    left = np.max(np.sum(rows**2, axis=0)) - np.sum(rows**2, axis=0)
+    columns = np.arange(rows.shape[1])
+    for place in np.argsort(-np.abs(rows), axis=0, kind="stable"):
+        entries = rows[place, columns]
+        step = 2 * np.abs(entries) + 1
+        raised = (entries != 0) & (step <= left)
+        found[place, columns] += raised * np.sign(entries)
+        left -= raised * step
+    return found
