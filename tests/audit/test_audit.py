@@ -25,11 +25,13 @@ from scipy.stats import beta
 
 from privcube import ZCDP, ApproxDP, PureDP, Schema, Workload, plan
 from privcube.model.groups import MatrixGroup
+from privcube.planning.bundles import with_bundles
+from privcube.sensitive.gate import SystemNoise, _noise
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise
-from privcube.sensitive.noise.weights import Cumulative
 
 RUNS = 1_000_000
 GAUSSIAN_RUNS = 4_000_000
+SLICED = 6_000
 BUNDLES = int(os.environ.get("PRIVCUBE_AUDIT_BUNDLES", "100000"))
 RISK = 1e-3 / 2  # of each of the two bounds
 
@@ -190,21 +192,6 @@ def test_gaussian_matrices_keep_their_promise() -> None:
 # Max-norm noise
 
 
-@pytest.fixture
-def remembered_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds on cumulative weights are worked out once, not for every draw: the same draws in a third of the time."""
-    known: dict[tuple[int, int, int], tuple[Cumulative, tuple[int, int]]] = {}
-    share_bounds = Cumulative.share_bounds
-
-    def remembered(weights: Cumulative, index: int, bits: int) -> tuple[int, int]:
-        key = (id(weights), index, bits)
-        if key not in known:
-            known[key] = (weights, share_bounds(weights, index, bits))  # kept, so that its id stays its own
-        return known[key][1]
-
-    monkeypatch.setattr(Cumulative, "share_bounds", remembered)
-
-
 def max_norm_audit(scale: Fraction) -> Audit:
     """Three groups of one row, all moved by one: score by the largest absolute value before and after."""
 
@@ -216,15 +203,53 @@ def max_norm_audit(scale: Fraction) -> Audit:
     return lambda: (scores(there=False), scores(there=True))
 
 
-@pytest.mark.usefixtures("remembered_bounds")
 def test_max_norm_bundles_keep_their_promise_and_use_it_up() -> None:
     """Three groups for the price of one."""
     assert 0.9 <= audited_epsilon(max_norm_audit(Fraction(1)), 1.0) <= 1
 
 
-@pytest.mark.usefixtures("remembered_bounds")
 def test_a_max_norm_bundle_with_noise_10_percent_short_is_caught() -> None:
     assert audited_epsilon(max_norm_audit(Fraction(9, 10)), 1.0) > 1
+
+
+# Slices
+
+
+def sliced_audit(moved: tuple[int, ...]) -> Audit:
+    """Two tables that share an attribute, noised in slices by the gate; records are added to these cells (a, b, c).
+
+    The score is the norm that the noise falls with, before and after, over the scale.
+    """
+    schema = Schema.from_sizes({"a": 2, "b": 2, "c": 2})
+    single = plan(Workload.tables(schema, [("a", "b"), ("a", "c")]), PureDP(1), "marginals")
+    made = with_bundles(single, [(0, 1)])
+    change = np.zeros(8, dtype=np.int64)
+    for cell in moved:
+        a, b, c = cell // 4, cell // 2 % 2, cell % 2
+        change[2 * a + b] += 1
+        change[4 + 2 * a + c] += 1
+    slices = (([0, 1], [4, 5]), ([2, 3], [6, 7]))  # of each, the rows of the two tables
+
+    def norm(answers: np.ndarray) -> np.ndarray:
+        sizes = np.abs(answers)
+        return sum(np.maximum(sizes[:, one].sum(axis=1), sizes[:, other].sum(axis=1)) for one, other in slices)
+
+    def scores(there: bool) -> np.ndarray:
+        draws = np.array([_noise(made, SystemNoise()) for _ in range(SLICED)])
+        answer = draws + (change if there else 0)
+        return np.asarray((norm(answer - change) - norm(answer)) / float(made.noise_scale(0)))
+
+    return lambda: (scores(there=False), scores(there=True))
+
+
+def test_bundles_in_slices_keep_their_promise_and_use_it_up() -> None:
+    """A record in one slice of two: the noise of one draw, half the rows."""
+    assert 0.75 <= audited_epsilon(sliced_audit((0,)), 1.0) <= 1
+
+
+def test_slices_are_not_noised_together() -> None:
+    """Records in two slices cost twice: were they noised together, by the larger norm, they would cost once."""
+    assert audited_epsilon(sliced_audit((0, 7)), 1.0) > 1
 
 
 # Gaussian noise

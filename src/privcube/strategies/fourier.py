@@ -20,4 +20,9 @@ SYMBOL: Final = "F"
 
 def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
     """S = the Fourier matrix restricted to the coefficients of the workload."""
-    return one_group_per_residual(workload, Frame(workload.schema, "binary", leveled=workload.leveled), "contrast")
+    return one_group_per_residual(workload, frame_of(workload), "contrast")
+
+
+def frame_of(workload: Workload) -> Frame:
+    """An axis for every bit."""
+    return Frame(workload.schema, "binary", leveled=workload.leveled)

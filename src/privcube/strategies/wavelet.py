@@ -20,6 +20,9 @@ SYMBOL: Final = "W"
 
 def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
     """S = the Haar coefficients that the workload needs."""
-    return one_group_per_residual(
-        workload, Frame(workload.schema, "tree", 2, frozenset(workload.schema.names)), "contrast"
-    )
+    return one_group_per_residual(workload, frame_of(workload), "contrast")
+
+
+def frame_of(workload: Workload) -> Frame:
+    """Every attribute as the leaves of a binary tree."""
+    return Frame(workload.schema, "tree", 2, frozenset(workload.schema.names))

@@ -53,7 +53,7 @@ def max_norm_noise(scale: Fraction, sizes: Sequence[int], source: Source = syste
         )
     radius = drawn_index(partial(_known_radius_weights, scale, tuple(sorted(Counter(sizes).items()))), source)
     singles = iter((uniform_below(2 * radius + 1, sum(size == 1 for size in sizes), source) - radius).reshape(-1, 1))
-    supports = {size: lru_cache(partial(_support_weights, size, radius)) for size in set(sizes)}
+    supports = {size: partial(_support_weights, size, radius) for size in set(sizes)}
     return [next(singles) if size == 1 else _ball_point(size, radius, supports[size], source) for size in sizes]
 
 
@@ -197,6 +197,7 @@ def _support_terms(size: int, radius: int, context: decimal.Context) -> Iterator
         yield term
 
 
+@lru_cache(maxsize=2048)
 def _support_weights(size: int, radius: int, digits: int) -> Cumulative:
     """How many points of the L1 ball have i coordinates that are not zero."""
     weights = list(_support_terms(size, radius, context_of(digits)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
@@ -27,6 +27,7 @@ class Cumulative:
     below: Decimal
     above: Decimal
     error: Decimal
+    _known: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -45,7 +46,12 @@ class Cumulative:
         return self.first + len(self.sums) - 1
 
     def share_bounds(self, index: int, bits: int) -> tuple[int, int]:
-        """low <= 2^bits (weights up to the index) / (all weights) <= high."""
+        """low <= 2^bits (weights up to the index) / (all weights) <= high; worked out once."""
+        if (index, bits) not in self._known:
+            self._known[index, bits] = self._share_bounds(index, bits)
+        return self._known[index, bits]
+
+    def _share_bounds(self, index: int, bits: int) -> tuple[int, int]:
         here = Decimal(0) if index < self.first else self.sums[min(index, self.last) - self.first]
         beyond = self.above if index > self.last else Decimal(0)
         whole, one = self.sums[-1], Decimal(1)

@@ -1,0 +1,64 @@
+"""Predicted variances against whole releases of the paper's data sets: counted, noised, recovered, many times over."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privcube as pc
+from privcube.planning.accuracy import drawn_table_variances
+
+DATA = Path(os.environ.get("PRIVCUBE_DATA", Path(__file__).parents[3] / "shared" / "data"))
+RELEASES = 12
+
+CASES = [
+    ("adult", "Q1a", pc.PureDP("0.5"), "auto"),
+    ("adult", "Q2", pc.PureDP(1, neighbors="replace_one"), "auto"),
+    ("adult", "Q2", pc.ZCDP("0.5"), "auto"),
+    ("nltcs", "Q1a", pc.PureDP(1), "auto"),
+    ("nltcs", "Q2", pc.PureDP(1), "auto"),
+    ("nltcs", "Q1*", pc.ApproxDP(1, "1e-6"), "auto"),
+]
+
+
+def data_set(name: str) -> tuple[pd.DataFrame, pc.Schema]:
+    file = DATA / f"{name}.csv"
+    if not file.exists():
+        pytest.skip(f"{file.name} is not there; PRIVCUBE_DATA says where it is")
+    records = pd.read_csv(file, dtype=str, keep_default_na=False)
+    values = {column: sorted(records[column].unique()) for column in records}
+    return records, pc.Schema([pc.Attribute(column, values=found) for column, found in values.items()])
+
+
+def workload(schema: pc.Schema, name: str) -> pc.Workload:
+    k = int(name[1])
+    if name.endswith("*"):
+        return pc.Workload.kway_plus_half(schema, k)
+    if name.endswith("a"):
+        return pc.Workload.kway_plus_attribute(schema, k, schema.names[0])
+    return pc.Workload.all_kway(schema, k)
+
+
+@pytest.mark.parametrize(("data", "name", "guarantee", "strategy"), CASES)
+def test_squared_errors_of_releases_are_as_predicted(data: str, name: str, guarantee, strategy) -> None:
+    records, schema = data_set(data)
+    made = pc.plan(workload(schema, name), guarantee, strategy)
+    codes = {column: pd.Categorical(records[column], categories=schema[column].labels).codes for column in schema.names}
+    truth = {}
+    for table in made.workload:
+        shape = [schema[column].cells for column in table]
+        flat = np.ravel_multi_index([codes[column] for column in table], shape)
+        truth[table] = np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
+    predicted = float(np.dot(made.workload.sizes, drawn_table_variances(made)))
+    ratios = []
+    for _ in range(RELEASES):
+        release = pc.release(made, records)
+        squares = [np.sum((release.values(table).estimate - exact) ** 2) for table, exact in truth.items()]
+        ratios.append(float(np.sum(squares)) / predicted)
+    mean, spread = np.mean(ratios), np.std(ratios, ddof=1) / np.sqrt(RELEASES)
+    assert spread < 0.12
+    assert abs(mean - 1) < 5 * spread  # of a statistic with eleven degrees of freedom
