@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench audit docs clean
+.PHONY: help demo test check bench audit experiments docs clean
 
 help:
 	@echo "make demo    install privcube in .venv and run the main job on an example, in privcube-demo"
@@ -13,6 +13,7 @@ help:
 	@echo "make check   lint, types, import contracts, doctests, generated pages"
 	@echo "make bench   measure speed and memory"
 	@echo "make audit   attack the noise with a million runs a side, kill 300 releases (half an hour)"
+	@echo "make experiments   regenerate docs/results and docs/guide/accuracy.md (half an hour)"
 	@echo "make docs    regenerate the generated pages (docs/cli.md)"
 	@echo "make clean   remove .venv and caches"
 
@@ -50,6 +51,7 @@ check: $(VENV)/.development
 bench: $(VENV)/.development
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/framework.py
+	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/counting.py
 	$(BIN)/python benchmarks/sql_counting.py
@@ -57,6 +59,9 @@ bench: $(VENV)/.development
 
 audit: $(VENV)/.development
 	PRIVCUBE_AUDIT_BUNDLES=1000000 PRIVCUBE_KILLS=300 $(BIN)/python -m pytest tests/audit tests/cli/test_kills.py
+
+experiments: $(VENV)/.development
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m experiments all
 
 docs: $(VENV)/.development
 	$(BIN)/python tools/cli_reference.py

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from privcube.model.workload import Axis as Axis
     from privcube.model.workload import Workload as Workload
     from privcube.pipeline import release as release
+    from privcube.planning.explanation import explain as explain
     from privcube.planning.planner import plan as plan
     from privcube.released.release import Release as Release
+    from privcube.released.targets import plan_for as plan_for
 
 _HOME = {
     "Attribute": "model.attribute",
@@ -39,6 +41,8 @@ _HOME = {
     "Spec": "model.spec",
     "Plan": "model.plan",
     "plan": "planning.planner",
+    "plan_for": "released.targets",
+    "explain": "planning.explanation",
     "release": "pipeline",
     "Release": "released.release",
 }

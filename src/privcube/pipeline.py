@@ -73,7 +73,7 @@ def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), prog
     ledger commits to its digest; the folder gets its name; the ledger says that it is published.
     """
     progress(PLANNING, 0, None)
-    planned = _plan_of(spec, plan)
+    planned = _plan_of(spec, plan, progress)
     output = folder / spec.output
     if os.path.lexists(output):
         raise SpecError(f"output {spec.output!r}", expected="a new folder (nothing is overwritten)", given="one there")
@@ -105,7 +105,7 @@ def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), prog
     return output
 
 
-def _plan_of(spec: Spec, plan: Plan | None) -> Plan:
+def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
     """The plan of a spec; one that was made before must still be what the spec asks for."""
     spec.schema.require_confirmed()
     if plan is None:
@@ -117,6 +117,8 @@ def _plan_of(spec: Spec, plan: Plan | None) -> Plan:
             budgets=options.budgets,
             recovery=options.recovery,
             effort=options.effort,
+            objective=options.objective,
+            progress=progress,
         )
     if plan.workload != spec.workload or plan.guarantee != spec.guarantee:
         raise PlanError(

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 Progress = Callable[[str, int, int | None], None]
 
 PLANNING: Final = "planning"
+COMPARING: Final = "trying strategies"
 READING: Final = "reading records"
 COUNTING: Final = "counting tables"
 NOISE: Final = "adding noise"

@@ -54,7 +54,9 @@ def test_help_loads_no_numerical_library_and_no_noun(project: Path, run_tool: To
     assert not _sensitive(modules)
 
 
-@pytest.mark.parametrize("options", [[], ["--compare", "--count", "--accuracy", "50"]], ids=["plain", "all options"])
+@pytest.mark.parametrize(
+    "options", [[], ["--compare", "--explain", "--count", "--accuracy", "50"]], ids=["plain", "all options"]
+)
 def test_planning_loads_no_sensitive_module(project: Path, run_tool: Tool, tmp_path: Path, options: list[str]) -> None:
     from privcube.cli.example import EXAMPLE
 

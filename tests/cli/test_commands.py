@@ -141,6 +141,7 @@ def test_the_options_win_over_the_spec(privcube: Command, write_spec: Write) -> 
     options = ["--strategy", "marginals", "--budgets", "uniform", "--recovery", "direct"]
     document = json.loads(_said(privcube("plan", "spec.toml", "--json", *options)))
     expected = {"strategy": "marginals", "budgets": "uniform", "recovery": "direct", "effort": "fast"}
+    expected["objective"] = "total"
     assert document["options"] == expected
     document = json.loads(_said(privcube("plan", "spec.toml", "--json")))
     assert document["options"]["strategy"] == "base_counts"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from privcube import Plan
+from privcube.model.amounts import decimal_text
 from privcube.strategies import STRATEGIES
 
 Said = Callable[..., str]
@@ -28,7 +29,7 @@ def test_strategies_are_compared_by_table(said: Said, write_spec: Write) -> None
     """S = I, epsilon 1: a cell of a table that adds up n base counts has variance 2n."""
     write_spec()
     found = _answer(said, "--compare")["strategies"]
-    assert {line["strategy"] for line in found} == set(STRATEGIES)
+    assert {line["strategy"] for line in found} == {*STRATEGIES, "search"}
     of = {line["strategy"]: line for line in found}
     assert of["base_counts"]["tables"] == pytest.approx({"sex": 20**0.5, "age": 2, "sex x age": 2**0.5})
     assert of["base_counts"]["worst_table"] == "sex"
@@ -127,6 +128,69 @@ def test_an_accuracy_that_no_budget_reaches(refused_here: Said, write_spec: Writ
     assert "one that some budget reaches" in refused_here("plan", "spec.toml", "--accuracy", "1" + "0" * 40)
 
 
+def test_several_accuracies_and_the_plan_that_reaches_them(
+    said: Said, refused_here: Said, write_spec: Write, write_people: Callable[[], Path], tmp_path: Path
+) -> None:
+    write_people()
+    write_spec()
+    wanted = "9 at 95% on sex x age; 4 at 99 % on sex;"
+    text = said("plan", "spec.toml", "--accuracy", wanted, "--save", "plan.json")
+    kept = Plan.from_json((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    epsilon = decimal_text(kept.guarantee.amounts["epsilon"])
+    assert f"A plan made for it needs epsilon = {epsilon} only (--save FILE writes that one)" in text
+    assert "It spends nothing on other tables: their standard errors are up to " in text
+    assert f"wrote plan.json; set epsilon = {epsilon} in spec.toml; next: `privcube release spec.toml" in text
+    found = _answer(said, "--accuracy", wanted)["accuracy"]
+    assert [line["table"] for line in found["targets"]] == ["sex x age", "sex"]
+    assert [line["confidence"] for line in found["targets"]] == [0.95, 0.99]
+    assert all(line["margin_then"] <= line["wanted_margin"] for line in found["targets"])
+    assert max(line["margin_then"] / line["wanted_margin"] for line in found["targets"]) > 0.98
+    assert found["saved"] == found["needed_by_a_plan_made_for_it"] == {"epsilon": epsilon}
+    assert float(found["needed"]["epsilon"]) > float(epsilon)
+    assert "the spec was changed" in refused_here("release", "spec.toml", "--plan", "plan.json")
+    write_spec(privacy=f'epsilon = "{epsilon}"')
+    assert "Published" in said("release", "spec.toml", "--plan", "plan.json")
+
+
+def test_a_strategy_that_was_named_is_kept_for_an_accuracy(said: Said, write_spec: Write, tmp_path: Path) -> None:
+    write_spec(plan=BASE_COUNTS)
+    found = _answer(said, "--accuracy", "9 on sex x age; 20 on total", "--save", "plan.json")["accuracy"]
+    assert found["needed_by_a_plan_made_for_it"] is None
+    kept = Plan.from_json((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    assert kept.options.strategy == "base_counts"
+    assert found["saved"] == found["needed"] == {"epsilon": decimal_text(kept.guarantee.amounts["epsilon"])}
+
+
+def test_a_plan_is_explained(said: Said, write_spec: Write) -> None:
+    write_spec()
+    found = _answer(said, "--explain")["explanation"]
+    assert {line["strategy"] for line in found["others"]} == {*STRATEGIES, "search"} - {found["strategy"]}
+    assert found["limit"]["kind"] == "yardstick"
+    text = said("plan", "spec.toml", "--explain")
+    assert "ratio  strategy" in text
+    assert "Yardstick: " in text
+    write_spec(privacy='rho = "0.5"')
+    assert "this plan is at 1.000 times that" in said("plan", "spec.toml", "--explain")
+
+
+def test_efforts(said: Said, refused_here: Said, write_spec: Write, write_people: Callable[[], Path]) -> None:
+    write_spec()
+    assert _answer(said, "--effort", "fast")["options"]["effort"] == "fast"
+    assert "available: fast, normal, thorough" in refused_here("plan", "spec.toml", "--effort", "endless")
+    assert "available: fast, normal, thorough" in refused_here("release", "spec.toml", "--effort", "endless")
+    write_people()
+    assert "Published" in said("release", "spec.toml", "--effort", "fast")
+
+
+def test_the_objective_of_the_spec_is_used(said: Said, write_spec: Write) -> None:
+    write_spec(privacy='rho = "0.5"', plan='objective = "largest"')
+    found = _answer(said)
+    assert found["options"]["objective"] == "largest"
+    variances = found["predicted_variance_per_cell"]
+    write_spec(privacy='rho = "0.5"')
+    assert max(variances) < max(_answer(said)["predicted_variance_per_cell"])
+
+
 def test_a_plan_that_is_kept(said: Said, refused_here: Said, write_spec: Write, tmp_path: Path) -> None:
     write_spec()
     assert "next: `privcube release spec.toml --plan plan.json`" in said("plan", "spec.toml", "--save", "plan.json")
@@ -142,6 +206,7 @@ def test_everything_at_once(said: Said, write_spec: Write) -> None:
         "relative_errors",
         "accuracy",
     }
-    text = said("plan", "spec.toml", "--compare", "--accuracy", "9", "--count")
-    places = [text.index(word) for word in ("Guarantee ", "Strategies by", "Relative error", "Accuracy ")]
+    text = said("plan", "spec.toml", "--compare", "--explain", "--accuracy", "9", "--count")
+    words = ("Guarantee ", "Strategies by", "The plan, ", "Relative error", "Accuracy ")
+    places = [text.index(word) for word in words]
     assert places == sorted(places)

@@ -37,7 +37,9 @@ def test_full_document_is_read() -> None:
     assert spec.schema["age"].bins == (0, Fraction(35, 2), 30, 65, 120)
     assert spec.schema["age"].labels[-1] == ">= 120"
     assert spec.schema["city"].levels == (Level("state", groups={"CA": ["LA", "SF"], "NY": ["NYC"]}),)
-    assert spec.options == PlanOptions(strategy="wavelet", effort="fast", budgets="uniform", recovery="direct")
+    assert spec.options == PlanOptions(
+        strategy="wavelet", effort="thorough", budgets="uniform", recovery="direct", objective="largest"
+    )
     assert spec.output == "results"
     assert spec.workload.weight(("city", Axis("code", queries="ranges"))) == 2.5
     assert len(spec.workload) == 2 * 3 * 3 * 3 + 3

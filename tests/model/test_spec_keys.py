@@ -20,7 +20,8 @@ DOCUMENT = tomllib.loads(FULL)
 # Keys whose absence has a meaning of its own: a default, or one way of several to ask for tables.
 OPTIONAL = {
     *("data.table", "privacy.neighbors", "privacy.calibration"),
-    *("plan", "plan.strategy", "plan.effort", "plan.budgets", "plan.recovery", "output", "output.path"),
+    *("plan", "plan.strategy", "plan.effort", "plan.budgets", "plan.recovery"),
+    *("plan.objective", "output", "output.path"),
     *("attributes[0].missing", "attributes[0].other", "attributes[0].draft", "attributes[2].ordered"),
     *("attributes[1].underflow", "attributes[1].overflow", "attributes[2].levels", "attributes[3].levels"),
     *("workload.all_kway", "workload.kway_plus_half", "workload.kway_plus_attribute", "workload.full_cube"),

@@ -6,13 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from privcube.cli.output import count_of, say, say_columns
-from privcube.cli.progress import Progress
-from privcube.errors import PlanError
+from privcube.errors import PrivcubeError
 from privcube.model.guarantee import Guarantee
-from privcube.model.options import Budgets, Effort, Recovery
+from privcube.model.options import PlanOptions
 from privcube.model.workload import Workload, table_name
-from privcube.planning.planner import plan
-from privcube.strategies import STRATEGIES
+from privcube.planning.planner import every_strategy
+from privcube.progress import Progress, silent
 
 
 @dataclass(frozen=True)
@@ -28,27 +27,22 @@ class Compared:
 
 
 def compared(
-    workload: Workload, guarantee: Guarantee, *, budgets: Budgets, recovery: Recovery, effort: Effort
+    workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress = silent
 ) -> list[dict[str, Any]]:
     """All strategies, the one with the least weighted error first, those that cannot be used last.
 
     As with "auto", budgets and recovery that are both optimal are iterated.
     """
-    tried = "iterated" if (budgets, recovery) == ("optimal", "optimal") else budgets
     names = [table_name(table) for table in workload]
     found: list[tuple[float, Compared]] = []
-    with Progress() as progress:
-        for number, name in enumerate(STRATEGIES):
-            progress("trying strategies", number, len(STRATEGIES))
-            try:
-                made = plan(workload, guarantee, name, budgets=tried, recovery=recovery, effort=effort)
-            except PlanError as problem:
-                found.append((float("inf"), Compared(name, None, None, None, {}, str(problem))))
-                continue
-            errors = {table: variance**0.5 for table, variance in zip(names, made.table_variances, strict=True)}
-            worst = max(errors, key=errors.__getitem__)
-            line = Compared(name, made.mean_cell_variance**0.5, worst, errors[worst], errors, None)
-            found.append((made.weighted_variance, line))
+    for name, made in every_strategy(workload, guarantee, options, progress).items():
+        if isinstance(made, PrivcubeError):
+            found.append((float("inf"), Compared(name, None, None, None, {}, str(made))))
+            continue
+        errors = {table: variance**0.5 for table, variance in zip(names, made.table_variances, strict=True)}
+        worst = max(errors, key=errors.__getitem__)
+        line = Compared(name, made.mean_cell_variance**0.5, worst, errors[worst], errors, None)
+        found.append((made.weighted_variance, line))
     return [asdict(line) for _, line in sorted(found, key=lambda pair: pair[0])]
 
 

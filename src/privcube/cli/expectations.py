@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from privcube.cli.tables import table_from
-from privcube.errors import DeclarationError, GuaranteeError, PlanError
-from privcube.model.amounts import exact, shown
-from privcube.model.groups import is_structured
-from privcube.model.guarantee import ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from
+from privcube.cli.tables import parts_of, table_from
+from privcube.errors import DeclarationError, PlanError, PrivcubeError
+from privcube.model.amounts import exact
+from privcube.model.guarantee import ApproxDP, Guarantee, PureDP
+from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.schema import Schema
-from privcube.model.workload import Table, table_name
-from privcube.planning.accuracy import drawn_table_variances
-from privcube.released.error_bars import ErrorBars, interval_factor
-from privcube.released.explicit_bars import ExplicitBars
+from privcube.model.workload import Table, Workload
+from privcube.progress import Progress
+from privcube.released.targets import (
+    Target,
+    amount_of,
+    error_bars,
+    least_budget,
+    margins,
+    planned_for,
+    predicted_variances,
+)
 
-_LAPLACE: Final = 3.0  # excess kurtosis, as releases assume it where recovery has no closed form
 _DIGITS: Final = 4  # of the budget that an accuracy needs
 _ACCURACY: Final = re.compile(
     r"(?:±|\+/?-)?\s*(?P<margin>[0-9][0-9_,.]*)\s*"
@@ -33,34 +39,10 @@ _ACCURACY: Final = re.compile(
 
 def std_errors(plan: Plan, tables: Sequence[Table]) -> list[float]:
     """The standard error of a cell of each table as a release states it; their root mean square where cells differ."""
-    bars = _error_bars(plan, tables)
-    if bars is not None:
-        return [float(np.sqrt(np.mean(bars.variances(table)))) for table in tables]
-    known = dict(zip(plan.workload, drawn_table_variances(plan).tolist(), strict=True))
-    for table in tables:
-        if table not in known:
-            raise PlanError(table_name(table), expected="a table of the workload")
-    return [float(known[table]) ** 0.5 for table in tables]
-
-
-def margins(plan: Plan, tables: Sequence[Table], confidence: float) -> list[float]:
-    """How far such a cell may be off, with a confidence."""
-    bars = _error_bars(plan, tables)
-    return [
-        std_error * interval_factor(_LAPLACE if bars is None else bars.cell_kurtosis(table), confidence)
-        for table, std_error in zip(tables, std_errors(plan, tables), strict=True)
-    ]
-
-
-def _error_bars(plan: Plan, tables: Sequence[Table]) -> ErrorBars | ExplicitBars | None:
-    """Those of optimal recovery; direct recovery has none."""
-    if plan.sources is not None:
-        return None
-    bars = ErrorBars(plan, list(tables)) if is_structured(plan.groups) else ExplicitBars(plan)
-    for table in tables:
-        if not bars.determined(table):
-            raise PlanError(table_name(table), expected="a table that the plan's measurements determine")
-    return bars
+    bars = error_bars(plan, tables)
+    if bars is None:
+        return [variance**0.5 for variance in predicted_variances(plan, tables)]
+    return [float(np.sqrt(np.mean(bars.variances(table)))) for table in tables]
 
 
 @dataclass(frozen=True)
@@ -88,62 +70,69 @@ class Accuracy:
         return cls(margin, confidence, None if found["table"] is None else table_from(schema, [found["table"]]))
 
 
+def accuracies(schema: Schema, text: str) -> list[Accuracy]:
+    """Several of them, separated by semicolons; a name may hold one, too.
+
+    >>> schema = Schema.from_sizes({"sex": 2, "age": 9})
+    >>> [(each.margin, each.table) for each in accuracies(schema, "50 at 95% on sex x age; 20 on age")]
+    [(50.0, ('sex', 'age')), (20.0, ('age',))]
+    """
+
+    def known(part: str) -> Accuracy | None:
+        with suppress(PrivcubeError):
+            return Accuracy.from_text(schema, part)
+        return None
+
+    found = [part for part in parts_of(text, ";", known) if part]
+    return [part if isinstance(part, Accuracy) else Accuracy.from_text(schema, part) for part in found or [""]]
+
+
+def targets_of(workload: Workload, wanted: Sequence[Accuracy]) -> list[Target]:
+    """What they ask of each table; of all tables of the workload where none is named."""
+    return [
+        Target(table, each.margin, each.confidence)
+        for each in wanted
+        for table in (workload if each.table is None else [each.table])
+    ]
+
+
 @dataclass(frozen=True)
 class Needed:
-    """The budget that an accuracy needs, and what the plan's own budget gives; for the table that is worst off."""
+    """The budget that targets need with the plan at hand, and with a plan made for them where that needs less."""
 
-    accuracy: Accuracy
-    table: Table
-    margin_now: float
-    guarantee: Guarantee
-    margin: float
+    targets: list[Target]
+    now: list[float]  # margins
+    scaled: Plan
+    fitted: Plan | None
 
+    @property
+    def plan(self) -> Plan:
+        """The plan that needs less."""
+        return self.scaled if self.fitted is None else self.fitted
 
-def budget_for(plan: Plan, accuracy: Accuracy) -> Needed:
-    """The least budget, to a few digits, with which the plan's strategy and shares reach an accuracy.
+    @property
+    def then(self) -> list[float]:
+        """The margins with that plan."""
+        return [margins(self.plan, [each.table], each.confidence)[0] for each in self.targets]
 
-    The margin falls as the budget grows, so halving finds where it is reached; the first guess is off only in so far as
-    whole-number noise differs from continuous noise.
-    """
-    if accuracy.table is None:
-        of_all = margins(plan, list(plan.workload), accuracy.confidence)
-        table = list(plan.workload)[int(np.argmax(of_all))]
-    else:
-        table = accuracy.table
-
-    def margin_with(factor: float) -> float:
-        scaled = replace(plan, guarantee=_scaled(plan.guarantee, factor))
-        return margins(scaled, [table], accuracy.confidence)[0]
-
-    now = margin_with(1.0)
-    low = high = now / accuracy.margin
-    try:
-        while margin_with(low) <= accuracy.margin:
-            low /= 2
-        while margin_with(high) > accuracy.margin:
-            high *= 2
-        while high / low > 1 + 10.0 ** -(_DIGITS + 1):
-            middle = (low * high) ** 0.5
-            low, high = (middle, high) if margin_with(middle) > accuracy.margin else (low, middle)
-        guarantee = _scaled(plan.guarantee, high)
-    except GuaranteeError:
-        raise PlanError("accuracy", expected="one that some budget reaches", given=f"± {accuracy.margin:g}") from None
-    return Needed(
-        accuracy, table, now, guarantee, margins(replace(plan, guarantee=guarantee), [table], accuracy.confidence)[0]
-    )
+    @property
+    def largest_std_error_of_others(self) -> float | None:
+        """Of a cell of the tables that have no target, with that plan; None if all have one."""
+        asked = {each.table for each in self.targets}
+        others = [table for table in self.plan.workload if table not in asked]
+        return max((self.plan.table_variance(table) ** 0.5 for table in others), default=None)
 
 
-def _scaled(guarantee: Guarantee, factor: float) -> Guarantee:
-    """The guarantee under which margins are smaller by about a factor; delta is kept, the rest rounded up."""
-    power = 2 if isinstance(guarantee, ZCDP) else 1
-    name = "rho" if isinstance(guarantee, ZCDP) else "epsilon"
-    amount = guarantee.amounts[name] * Fraction(factor) ** power
-    return guarantee_from(
-        {**guarantee.amounts, name: amount if factor == 1 else shown(amount, _DIGITS)},
-        neighbors=guarantee.neighbors,
-        max_rows_per_person=guarantee.max_rows_per_person,
-        calibration=getattr(guarantee, "calibration", "zcdp"),
-    )
+def needed_for(plan: Plan, asked: PlanOptions, targets: list[Target], progress: Progress) -> Needed:
+    """What targets need; a plan is made for them if the strategy is left open and the workload has all the tables."""
+    now = [margins(plan, [each.table], each.confidence)[0] for each in targets]
+    scaled = least_budget(plan, targets, _DIGITS)
+    fitted = None
+    open_ended = asked.strategy == "auto" and asked.recovery == "optimal" and asked.budgets != "uniform"
+    if open_ended and all(each.table in plan.workload for each in targets):
+        made = planned_for(plan.workload, targets, plan.guarantee, effort=asked.effort, progress=progress)
+        fitted = made if amount_of(made.guarantee) < amount_of(scaled.guarantee) else None
+    return Needed(targets, now, scaled, fitted)
 
 
 def law(guarantee: Guarantee) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -13,8 +14,11 @@ from privcube.cli.files import write_new
 from privcube.cli.output import count_of, percent, say, say_columns, say_json
 
 if TYPE_CHECKING:
-    from privcube.model.options import Budgets, Recovery, Strategy
+    from privcube.cli.expectations import Needed
+    from privcube.model.options import Budgets, Effort, PlanOptions, Recovery, Strategy
     from privcube.model.plan import Plan
+    from privcube.model.spec import Spec
+    from privcube.progress import Progress
 
 _SIZES: Final = "100,1000,10000"
 _CONFIDENCE: Final = 0.95
@@ -31,6 +35,9 @@ _CONFIDENCE: Final = 0.95
 @click.option("--budgets", metavar="NAME", help="optimal, uniform or iterated, instead of the spec's.")
 @click.option("--recovery", metavar="NAME", help="optimal or direct, instead of the spec's.")
 @click.option(
+    "--effort", metavar="NAME", help="fast, normal or thorough: search for 1, 10 or 100 seconds, instead of the spec's."
+)
+@click.option(
     "--tables",
     type=click.IntRange(min=0),
     default=20,
@@ -39,6 +46,7 @@ _CONFIDENCE: Final = 0.95
     help="How many tables to list; 0 for all.",
 )
 @click.option("--compare", is_flag=True, help="Compare all strategies by their predicted error, table by table.")
+@click.option("--explain", is_flag=True, help="Say why this plan: what it measures, the runners-up, a known limit.")
 @click.option(
     "--count",
     "sizes",
@@ -50,10 +58,13 @@ _CONFIDENCE: Final = 0.95
 @click.option(
     "--accuracy",
     metavar="TEXT",
-    help='Say which budget an accuracy needs, such as "50 at 95% on age x region".',
+    help='Say which budget accuracies need, such as "50 at 95% on age x region; 20 on sex".',
 )
 @click.option(
-    "--save", type=click.Path(), metavar="FILE", help="Write the plan to FILE, for `privcube release --plan`."
+    "--save",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write the plan to FILE, for `privcube release --plan`; with --accuracy, the one that reaches it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, or the answers to what else was asked.")
 def plan(
@@ -61,8 +72,10 @@ def plan(
     strategy: Strategy | None,
     budgets: Budgets | None,
     recovery: Recovery | None,
+    effort: Effort | None,
     tables: int,
     compare: bool,
+    explain: bool,
     sizes: str | None,
     accuracy: str | None,
     save: str | None,
@@ -77,34 +90,37 @@ def plan(
       privcube plan spec.toml
       privcube plan spec.toml --compare
       privcube plan spec.toml --count 50,500
-      privcube plan spec.toml --accuracy "50 at 95% on sex x age"
+      privcube plan spec.toml --explain
+      privcube plan spec.toml --accuracy "50 at 95% on sex x age; 20 on sex" --save plan.json
       privcube plan spec.toml --strategy marginals --save plan.json
     """
+    from privcube.cli.progress import Progress as Display
     from privcube.model.spec import Spec
-    from privcube.planning.planner import plan as make_plan
 
     declared = Spec.read(spec)
-    options = declared.options
-    chosen: dict[str, Any] = {
-        "budgets": options.budgets if budgets is None else budgets,
-        "recovery": options.recovery if recovery is None else recovery,
-        "effort": options.effort,
-    }
+    given = {"strategy": strategy, "budgets": budgets, "recovery": recovery, "effort": effort}
+    options = replace(declared.options, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
     wanted_sizes = None if sizes is None else _sizes(sizes)
-    made = make_plan(
-        declared.workload, declared.guarantee, options.strategy if strategy is None else strategy, **chosen
-    )
     answers: dict[str, Any] = {}
-    if compare:
-        from privcube.cli.comparison import compared
+    with Display() as progress:
+        made = _made(declared, options, progress)
+        if compare:
+            from privcube.cli.comparison import compared
 
-        answers["strategies"] = compared(declared.workload, declared.guarantee, **chosen)
-    if wanted_sizes is not None:
-        answers["relative_errors"] = _relative_errors(made, wanted_sizes, tables)
-    if accuracy is not None:
-        answers["accuracy"] = _accuracy(made, accuracy)
+            answers["strategies"] = compared(declared.workload, declared.guarantee, options, progress)
+        explanation = None
+        if explain:
+            from privcube.planning.explanation import explain as explained
+
+            explanation = explained(made, progress=progress)
+            answers["explanation"] = explanation.document()
+        if wanted_sizes is not None:
+            answers["relative_errors"] = _relative_errors(made, wanted_sizes, tables)
+        needed = None if accuracy is None else _needed(made, options, accuracy, progress)
+    if needed is not None:
+        answers["accuracy"] = _accuracy_document(made, needed)
     if save is not None:
-        write_new(save, made.to_json() + "\n")
+        write_new(save, (made if needed is None else needed.plan).to_json() + "\n")
     if as_json:
         say_json(answers or plan_document(made))
         return
@@ -113,13 +129,35 @@ def plan(
         from privcube.cli.comparison import show_comparison
 
         show_comparison(answers["strategies"], most_tables=tables)
+    if explanation is not None:
+        say()
+        for line in str(explanation).splitlines():
+            say(line)
     if wanted_sizes is not None:
         _show_relative_errors(answers["relative_errors"], len(made.workload))
-    if accuracy is not None:
-        _show_accuracy(answers["accuracy"])
+    if needed is not None:
+        _show_accuracy(answers["accuracy"], tables)
     if save is not None:
         say()
-        say(f"wrote {save}; next: `privcube release {spec} --plan {save}`")
+        first = ""
+        if needed is not None and needed.plan.guarantee != declared.guarantee:
+            first = f"set {_amounts(answers['accuracy']['saved'])} in {spec}; "
+        say(f"wrote {save}; {first}next: `privcube release {spec} --plan {save}`")
+
+
+def _made(declared: Spec, options: PlanOptions, progress: Progress) -> Plan:
+    from privcube.planning.planner import plan as make_plan
+
+    return make_plan(
+        declared.workload,
+        declared.guarantee,
+        options.strategy,
+        budgets=options.budgets,
+        recovery=options.recovery,
+        effort=options.effort,
+        objective=options.objective,
+        progress=progress,
+    )
 
 
 def plan_document(made: Plan) -> dict[str, Any]:
@@ -178,8 +216,8 @@ def _sizes(text: str) -> list[int]:
 
 
 def _relative_errors(made: Plan, sizes: list[int], most_tables: int) -> list[dict[str, Any]]:
-    from privcube.cli.expectations import margins
     from privcube.model.workload import table_name
+    from privcube.released.targets import margins
 
     listed = list(made.workload)[: most_tables or None]
     return [
@@ -210,31 +248,75 @@ def _show_relative_errors(found: list[dict[str, Any]], tables: int) -> None:
 # The budget that an accuracy needs
 
 
-def _accuracy(made: Plan, text: str) -> dict[str, Any]:
-    from privcube.cli.expectations import Accuracy, budget_for, law
-    from privcube.model.amounts import decimal_text
+def _needed(made: Plan, options: PlanOptions, text: str, progress: Progress) -> Needed:
+    from privcube.cli.expectations import accuracies, needed_for, targets_of
+
+    wanted = accuracies(made.workload.schema, text)
+    return needed_for(made, options, targets_of(made.workload, wanted), progress)
+
+
+def _accuracy_document(made: Plan, needed: Needed) -> dict[str, Any]:
+    from privcube.cli.expectations import law
     from privcube.model.workload import table_name
 
-    needed = budget_for(made, Accuracy.from_text(made.workload.schema, text))
+    then = needed.then
+    lines: list[dict[str, Any]] = [
+        {
+            "table": table_name(target.table),
+            "confidence": target.confidence,
+            "wanted_margin": target.margin,
+            "margin_now": now,
+            "margin_then": reached,
+        }
+        for target, now, reached in zip(needed.targets, needed.now, then, strict=True)
+    ]
+    worst = max(lines, key=lambda line: line["margin_now"] / line["wanted_margin"])
     return {
-        "table": table_name(needed.table),
-        "confidence": needed.accuracy.confidence,
-        "wanted_margin": needed.accuracy.margin,
-        "margin_now": needed.margin_now,
+        **worst,
+        "targets": lines,
         "guarantee_now": str(made.guarantee),
-        "needed": {name: decimal_text(amount) for name, amount in needed.guarantee.amounts.items()},
-        "needed_guarantee": str(needed.guarantee),
-        "margin_then": needed.margin,
+        "needed": _named(needed.scaled),
+        "needed_guarantee": str(needed.scaled.guarantee),
+        "needed_by_a_plan_made_for_it": None if needed.fitted is None else _named(needed.fitted),
+        "saved": _named(needed.plan),
+        "largest_std_error_of_others": needed.largest_std_error_of_others,
         "law": law(made.guarantee),
     }
 
 
-def _show_accuracy(found: dict[str, Any]) -> None:
+def _named(made: Plan) -> dict[str, str]:
+    from privcube.model.amounts import decimal_text
+
+    return {name: decimal_text(amount) for name, amount in made.guarantee.amounts.items()}
+
+
+def _amounts(named: dict[str, str]) -> str:
+    return ", ".join(f"{name} = {amount}" for name, amount in named.items())
+
+
+def _show_accuracy(found: dict[str, Any], most_tables: int) -> None:
     say()
-    amounts = ", ".join(f"{name} = {amount}" for name, amount in found["needed"].items())
+    lines, fitted = found["targets"], found["needed_by_a_plan_made_for_it"]
+    wanted = {(line["confidence"], line["wanted_margin"]) for line in lines}
+    each = f"each number of {found['table']}" if len(wanted) == 1 else f"{found['table']}, and the others,"
     say(
-        f"Accuracy    ± {found['wanted_margin']:,g} with {percent(found['confidence'])} confidence for each number of "
-        f"{found['table']} needs {amounts}"
+        f"Accuracy    ± {found['wanted_margin']:,g} with {percent(found['confidence'])} confidence for {each} "
+        f"needs {_amounts(found['needed'])}"
     )
     say(f"            Now: ± {found['margin_now']:,.1f}, {found['guarantee_now']}")
+    if fitted is not None:
+        say(f"            A plan made for it needs {_amounts(fitted)} only (--save FILE writes that one)")
+        if found["largest_std_error_of_others"] is not None:
+            most = f"{found['largest_std_error_of_others']:,.2f}"
+            say(f"            It spends nothing on other tables: their standard errors are up to {most} then")
     say(f"            {found['law']}")
+    if len(wanted) > 1 or len(lines) > 1:
+        say()
+        columns = ("wanted_margin", "margin_now", "margin_then")
+        shown = [
+            (line["table"], percent(line["confidence"]), *(f"± {line[name]:,.1f}" for name in columns))
+            for line in lines[: most_tables or None]
+        ]
+        say_columns(("table", "confidence", "wanted", "now", f"with {_amounts(found['saved'])}"), shown)
+        if most_tables and len(lines) > most_tables:
+            say(f"... and {count_of(len(lines) - most_tables, 'more target')} (--tables 0 lists all)")

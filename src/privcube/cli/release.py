@@ -14,6 +14,7 @@ from privcube.cli.progress import Progress
 from privcube.progress import COUNTING, NOISE
 
 if TYPE_CHECKING:
+    from privcube.model.options import Effort
     from privcube.model.plan import Plan
     from privcube.model.spec import Spec
 
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("spec", type=click.Path())
 @click.option("--plan", "plan_file", type=click.Path(), metavar="FILE", help="Use the plan that `plan --save` wrote.")
+@click.option("--effort", metavar="NAME", help="fast, normal or thorough: how long to search for a plan.")
 @click.option("--output", type=click.Path(), metavar="DIR", help="The folder to make, instead of the spec's.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was published as JSON.")
-def release(spec: str, plan_file: str | None, output: str | None, as_json: bool) -> None:
+def release(spec: str, plan_file: str | None, effort: Effort | None, output: str | None, as_json: bool) -> None:
     """Publish the tables of SPEC in a new folder.
 
     Records are counted, noise is added once, and the tables are recovered so that they agree. What can be checked
@@ -41,6 +43,8 @@ def release(spec: str, plan_file: str | None, output: str | None, as_json: bool)
     declared = Spec.read(spec)
     if output is not None:
         declared = replace(declared, output=str(Path(output).absolute()))
+    if effort is not None:
+        declared = replace(declared, options=replace(declared.options, effort=effort))
     plan = None if plan_file is None else _read_plan(plan_file)
     place = publish_with_progress(declared, plan, Path(spec).parent)
     report = _report(declared, Path(spec).parent, place if output is None else Path(output))

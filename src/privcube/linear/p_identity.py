@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from privcube.algebra.lattice import Floats
 from privcube.extras import load
@@ -64,12 +65,13 @@ def _minimised(gram: Floats, start: Floats, iterations: int) -> tuple[float, Flo
         value, gradient = objective(gram, theta.reshape(start.shape))
         return value, gradient.ravel()
 
-    found = optimize.minimize(
-        flat,
-        start.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=optimize.Bounds(0, LARGEST),
-        options={"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 20, "ftol": 1e-10, "gtol": 0.0},
-    )
+    with threadpool_limits(1, "blas"):  # scipy's own, just loaded
+        found = optimize.minimize(
+            flat,
+            start.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=optimize.Bounds(0, LARGEST),
+            options={"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 20, "ftol": 1e-10, "gtol": 0.0},
+        )
     return min((value, start), (float(found.fun), found.x.reshape(start.shape)), key=lambda each: each[0])

@@ -22,12 +22,13 @@ from privcube.planning.bundles import bundle_shares
 from privcube.planning.choices import Choices
 from privcube.planning.search import ranked, searched
 from privcube.planning.starts import starts
-from privcube.planning.structure import Structure
+from privcube.planning.structure import Structure, WorkloadIndex
 from privcube.progress import Progress, silent
 from privcube.strategies import clusters
+from privcube.strategies.proposal import one_group_per_residual
 
 _COVERINGS: Final[dict[Effort, int]] = {"fast": 4, "normal": 16, "thorough": 48}
-_MOST_SPOKEN: Final = 30_000_000  # groups times residuals that a search may hold
+_MOST_SPOKEN: Final = 3_000_000  # groups times residuals that a search may hold
 _LEAST_SHARE: Final = 1e-6
 
 
@@ -44,9 +45,10 @@ def bundled_plan(
 
     The search also starts from the groups and bundles of given plans in the same frame.
     """
-    choices = Choices(workload, frame)
-    if len(workload) * choices.residuals > _MOST_SPOKEN:
-        return _best_of_stars(workload, guarantee, options, frame)
+    known_index = WorkloadIndex.of(workload, frame)
+    if len(workload) * len(known_index.residuals) > _MOST_SPOKEN:
+        return _best_of_few(workload, guarantee, options, frame)
+    choices = Choices(workload, frame, known_index)
     known = [
         [product_groups(made.groups[group] for group in bundle) for bundle in made.noised_together] for made in also
     ]
@@ -88,17 +90,34 @@ def plan_of(
     return made
 
 
-def _best_of_stars(workload: Workload, guarantee: PureDP, options: PlanOptions, frame: Frame) -> Plan:
-    """The wanted tables in bundles that share their largest attribute, or their two largest; the better of the two."""
+def is_drawable(made: Plan) -> bool:
+    """Whether the noise of all bundles is narrow enough to be drawn exactly."""
+    try:
+        _require_drawable(made)
+    except PlanError:
+        return False
+    return True
+
+
+def _best_of_few(workload: Workload, guarantee: PureDP, options: PlanOptions, frame: Frame) -> Plan:
+    """The best of a few bundlings: tables that share their largest attribute, or their two largest; and Fourier
+    coefficients of as many attributes each, where all axes are binary.
+    """
     tables = list(dict.fromkeys(cells_groups(frame, workload)))
     largest_first = sorted(range(len(frame.sizes)), key=lambda axis: -frame.sizes[axis][-1])
     order = {axis: place for place, axis in enumerate(largest_first)}
-    plans = []
+    candidates = []
     for shared in (1, 2):
         stars: defaultdict[tuple[int, ...], list[QueryGroup]] = defaultdict(list)
         for table in tables:
             stars[tuple(sorted([part.axis for part in table], key=order.__getitem__)[:shared])].append(table)
-        plans.append(plan_of(workload, guarantee, options, frame, list(stars.values())))
+        candidates.append(list(stars.values()))
+    if all(chain == (2,) for chain in frame.fan_outs):
+        sizes: defaultdict[int, list[QueryGroup]] = defaultdict(list)
+        for group in product_groups(one_group_per_residual(workload, frame, "contrast").groups):
+            sizes[len(group)].append(group)
+        candidates.append(list(sizes.values()))
+    plans = [plan_of(workload, guarantee, options, frame, bundles) for bundles in candidates]
     return min(plans, key=lambda made: made.weighted_variance)
 
 

@@ -29,7 +29,7 @@ from privcube.planning.structure import WorkloadIndex
 Choice = tuple[int, ...]  # per axis the number of an option; 0 is nothing
 Bundle = list[Choice]
 
-_NEVER: Final = 1e-30  # a precision that stands for none
+NEVER: Final = 1e-30  # a precision that stands for none
 
 
 class Facts(NamedTuple):
@@ -53,13 +53,14 @@ class _Option:
 class Choices:
     """The groups that a frame allows, and the residuals that a workload needs."""
 
-    def __init__(self, workload: Workload, frame: Frame) -> None:
-        wanted, index = WorkloadIndex.of(workload, frame)
+    def __init__(self, workload: Workload, frame: Frame, index: WorkloadIndex | None = None) -> None:
+        """`index` is that of the workload, where it is known."""
+        wanted, residuals = WorkloadIndex.of(workload, frame) if index is None else index
         cells = np.array(workload.sizes, dtype=np.float64)
         self.frame = frame
         self.cells = float(cells.sum())
-        self.importance = index.incidence(wanted).transposed_times(np.array(workload.weights) * cells)
-        self.levels = index.level_vectors()
+        self.importance = residuals.incidence(wanted).transposed_times(np.array(workload.weights) * cells)
+        self.levels = residuals.level_vectors()
         self.options = tuple(_options(frame, axis, first) for axis, first in enumerate(_first_bits(frame)))
         self._words = _words(frame, self.levels)
         self._facts: dict[Choice, Facts] = {}
@@ -144,11 +145,11 @@ def optimal_shares(says: Floats, importance: Floats, shares: Floats, rounds: int
     coefficient e^4 sum_b W_b k_b / p_b^2 (`privcube.planning.budgets`); the error never rises.
     """
     for _ in range(rounds):
-        precision = np.maximum(np.matmul((shares**2)[:, None, :], says)[:, 0], _NEVER)
+        precision = np.maximum(np.matmul((shares**2)[:, None, :], says)[:, 0], NEVER)
         slope = np.matmul(says, (importance / precision**2)[..., None])[..., 0]
         shares = shares * np.cbrt(shares * slope)
-        shares = shares / shares.sum(axis=1, keepdims=True)
-    precision = np.maximum(np.matmul((shares**2)[:, None, :], says)[:, 0], _NEVER)
+        shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), NEVER)  # all 0: a plan that says nothing
+    precision = np.maximum(np.matmul((shares**2)[:, None, :], says)[:, 0], NEVER)
     return (importance / precision).sum(axis=1), shares
 
 

@@ -9,7 +9,7 @@ the least largest ratio is also one that reaches wanted accuracies with the leas
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -20,7 +20,7 @@ from privcube.model.groups import product_groups
 from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan, noise_variances, squared_l2_of_all
-from privcube.model.workload import Workload
+from privcube.model.workload import Table, Workload
 from privcube.planning.budgets import DENOMINATOR, whole_shares
 from privcube.planning.bundled import plan_of
 from privcube.planning.gaussian import largest_ratio_shares
@@ -30,6 +30,7 @@ from privcube.strategies import residual
 _SEARCHES: Final = 3
 _ROUNDS: Final = 60
 _SETTLED: Final = 1e-4
+_NO_MATTER: Final = 1e6  # times the largest wanted variance: for tables that none is wanted of
 
 
 def largest_ratio_plan(
@@ -55,6 +56,22 @@ def largest_ratio_plan(
             best = balanced
     assert best is not None
     return replace(best, workload=workload, options=replace(best.options, objective="largest"))
+
+
+def rebalanced(made: Plan, wanted: Mapping[Table, float]) -> Plan:
+    """The same groups and bundles, or all residuals, with shares for other wanted variances of some tables."""
+    variances = wanted_of_all(made.workload, wanted)
+    if not isinstance(made.guarantee, PureDP):
+        return _gaussian(made.workload, made.guarantee, made.options, variances)
+    weights = 1 / (np.array(made.workload.sizes, dtype=np.float64) * variances)
+    balanced, _ = _balanced(made, variances, weights)
+    return replace(balanced, workload=made.workload, options=made.options)
+
+
+def wanted_of_all(workload: Workload, wanted: Mapping[Table, float]) -> Floats:
+    """The wanted variance of every table; one that nothing depends on where none is wanted."""
+    no_matter = _NO_MATTER * max(wanted.values())
+    return np.array([wanted.get(table, no_matter) for table in workload])
 
 
 def largest_ratio(made: Plan, wanted: Floats) -> float:

@@ -9,9 +9,10 @@ from functools import partial
 from typing import Final, get_args
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from privcube.algebra.lattice import Floats, Incidence, Integers
-from privcube.errors import MissingExtraError, PlanError
+from privcube.errors import MissingExtraError, PlanError, PrivcubeError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, is_structured, product_groups
 from privcube.model.guarantee import Guarantee, PureDP
@@ -21,11 +22,11 @@ from privcube.model.workload import Entry, Workload, canonical, table_name
 from privcube.planning.budgets import DENOMINATOR, gaussian_budgets, laplace_budgets, whole_shares
 from privcube.planning.bundled import bundled_plan
 from privcube.planning.explicit import ExplicitStructure
-from privcube.planning.largest import largest_ratio_plan
+from privcube.planning.largest import largest_ratio_plan, wanted_of_all
 from privcube.planning.structure import Structure
 from privcube.planning.trees import best_tree, branchings
-from privcube.progress import Progress, silent
-from privcube.strategies import STRATEGIES
+from privcube.progress import COMPARING, Progress, silent
+from privcube.strategies import STRATEGIES, fourier, hierarchy, wavelet
 from privcube.strategies.proposal import Proposal, recovery_coefficients
 
 _Structure = Structure | ExplicitStructure
@@ -33,7 +34,6 @@ _Structure = Structure | ExplicitStructure
 _MOST_ROUNDS: Final = 500
 _LEAST_SHARE: Final = 1e-6  # of the budget; iteration takes from groups that say little, and never quite ends
 _LEAST_GAIN: Final = 1e-9
-_NO_MATTER: Final = 1e3  # times the largest wanted standard error: for tables that none is wanted of
 
 
 def plan(
@@ -65,9 +65,10 @@ def plan(
     if not isinstance(workload, Workload):
         raise PlanError("workload", expected="a privcube.Workload", given=workload)
     options = PlanOptions(strategy=strategy, budgets=budgets, recovery=recovery, effort=effort, objective=objective)
-    if options.objective == "largest" or wanted is not None:
-        return _least_largest(workload, guarantee, options, wanted, progress)
-    return _least_total(workload, guarantee, options, progress)
+    with threadpool_limits(1, "blas"):  # small matrices: more threads get in each other's way, and change last digits
+        if options.objective == "largest" or wanted is not None:
+            return _least_largest(workload, guarantee, options, wanted, progress)
+        return _least_total(workload, guarantee, options, progress)
 
 
 def _least_largest(
@@ -93,8 +94,7 @@ def _least_largest(
                 raise PlanError(f"wanted of {table_name(table)}", expected="a number above 0", given=error)
         if not asked:
             raise PlanError("wanted", expected="a standard error for at least one table")
-        most = max(float(error) for error in asked.values())
-        variances = np.array([(float(asked.get(table, _NO_MATTER * most))) ** 2 for table in workload])
+        variances = wanted_of_all(workload, {table: float(error) ** 2 for table, error in asked.items()})
     total = partial(_least_total, guarantee=guarantee, options=replace(options, strategy="search"), progress=progress)
     return largest_ratio_plan(workload, guarantee, options, variances, total)
 
@@ -133,13 +133,48 @@ def tried(workload: Workload, guarantee: Guarantee, options: PlanOptions, progre
     if best_steps and not pure and not ranges and not Frame.natural(workload).has_padding:
         covered = frozenset(STRATEGIES) - {"residual"}
     for name in STRATEGIES:
-        if name != "sketch" and name not in covered:  # sketches are never better than the base counts they project
+        if name == "sketch" or name in covered:  # sketches are never better than the base counts they project
+            continue
+        if not (_unpadded(found) and _is_padded(workload, name)):
             attempt(partial(_plan_with, workload, guarantee, _best_effort(options, name)))
     if best_steps and ranges:
         attempt(lambda: best_tree(workload, guarantee, partial(_planned_as, workload, guarantee, options)))
     if not found:
         raise problems[0]
+    return _unpadded(found) or found
+
+
+def _unpadded(plans: list[Plan]) -> list[Plan]:
+    """The plans whose axes have no more cells than their attributes."""
+    return [made for made in plans if not made.frame.has_padding]
+
+
+def every_strategy(
+    workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress = silent
+) -> dict[Strategy, Plan | PrivcubeError]:
+    """The plan of each strategy for the total, or why there is none; steps that are both optimal are iterated."""
+    names: tuple[Strategy, ...] = ("search", *STRATEGIES)
+    iterated = options.budgets != "uniform" and options.recovery == "optimal"
+    total = replace(options, objective="total", budgets="iterated" if iterated else options.budgets)
+    found: dict[Strategy, Plan | PrivcubeError] = {}
+    for number, name in enumerate(names):
+        progress(COMPARING, number, len(names))
+        try:
+            found[name] = _least_total(workload, guarantee, replace(total, strategy=name), silent)
+        except (PlanError, MissingExtraError) as problem:
+            found[name] = problem
+    progress(COMPARING, len(names), len(names))
     return found
+
+
+def _is_padded(workload: Workload, strategy: Strategy) -> bool:
+    """Whether a strategy would measure cells that are known to be empty.
+
+    What they were found to hold is shared out over the others when tables are published, which takes more than the
+    plan predicts; so "auto" leaves them to those who name them, as long as there is another.
+    """
+    frames = {"fourier": fourier.frame_of, "wavelet": wavelet.frame_of, "hierarchy": hierarchy.frame_of}
+    return strategy in frames and frames[strategy](workload).has_padding
 
 
 def _covered(workload: Workload) -> frozenset[Strategy]:
@@ -157,6 +192,8 @@ def _searched(workload: Workload, guarantee: Guarantee, options: PlanOptions, pr
     """The best groups and bundles found, on the natural axes or, for ranges, on the best tree."""
     if not isinstance(guarantee, PureDP):
         raise PlanError("strategy", expected="a pure guarantee for a search over bundles", available=["residual"])
+    if options.recovery != "optimal" or options.budgets == "uniform":
+        raise PlanError("strategy", expected="optimal recovery and budgets for a search over bundles")
     if branchings(workload):
         with suppress(PlanError):
             tree = best_tree(workload, guarantee, partial(_planned_as, workload, guarantee, options))

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from privcube.algebra.lattice import Floats
 from privcube.model.options import Effort
-from privcube.planning.choices import Bundle, Choice, Choices, optimal_shares, strengths
+from privcube.planning.choices import NEVER, Bundle, Choice, Choices, optimal_shares, strengths
 from privcube.planning.starts import MOST_ROWS
 from privcube.progress import PLANNING, Progress
 
@@ -45,8 +45,8 @@ _TOLD: Final = 100  # times in a run
 _FEW: Final = 16  # residuals; a search over fewer is shorter
 
 # What a step costs, in seconds on two cores of 2024: per plan, per group of a changed bundle, per entry of `says`.
-_PLAN: Final = 30e-6
-_GROUP: Final = 0.35e-6
+_PLAN: Final = 35e-6
+_GROUP: Final = 1e-6
 _ENTRY: Final = 9e-9
 _SECONDS: Final[dict[Effort, float]] = {"fast": 0.7, "normal": 7.0, "thorough": 20.0}
 _PLANS: Final[dict[Effort, int]] = {"fast": 8, "normal": 16, "thorough": 24}
@@ -154,7 +154,7 @@ class Population:
         shares = self._shares.copy()
         own = shares[at, place]
         shares[at, place] = np.where(empty, 0.0, np.where(own > 0, own, _NEW_SHARE))
-        shares /= shares.sum(axis=1, keepdims=True)
+        shares /= np.maximum(shares.sum(axis=1, keepdims=True), NEVER)
         errors, shares = optimal_shares(self.says, self._choices.importance, shares, _ROUNDS)
         taken = self._taken(changes, errors, temperature)
         self.errors[taken], self._shares[taken] = errors[taken], shares[taken]

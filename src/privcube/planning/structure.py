@@ -116,15 +116,10 @@ class Structure:
         return self.says.times(self.importance() / precisions**2) / variances**2
 
 
-def residuals_below(tables: Family) -> list[int]:
-    """How many residuals there are below each table."""
-    choices = [sum(1 for factor in part.factors if factor) for part in tables.parts]
-    return [math.prod([choices[part] for part in member]) for member in tables.members]
-
-
 def refuse_too_large(tables: Family) -> None:
     """Refuse a workload with more residuals below its tables than fit in memory, before they are listed."""
-    below = residuals_below(tables)
+    choices = [sum(1 for factor in part.factors if factor) for part in tables.parts]
+    below = [math.prod([choices[part] for part in member]) for member in tables.members]
     for count, most, what in ((max(below), MOST_BELOW_A_TABLE, "a table"), (sum(below), MOST_BELOW_ALL, "all tables")):
         if count > most:
             raise PlanError(

@@ -114,7 +114,7 @@ class ErrorBars:
     def kurtosis(self, table: Table, padded_weights: Floats) -> float:
         """The excess kurtosis of the error of such a sum: 0 if normal, 3 if Laplace."""
         variance, fourth = self._moments(table, padded_weights)
-        return fourth / variance**2 if variance > 0 else 0.0
+        return fourth / variance**2 if variance**2 > 0 else 0.0
 
     def cell_kurtosis(self, table: Table) -> float:
         """The largest excess kurtosis among a few published numbers of a table.

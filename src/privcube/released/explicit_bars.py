@@ -61,4 +61,4 @@ class ExplicitBars:
 
     def _kurtosis(self, asked: Floats) -> float:
         variance = float(np.sum(asked**2 * self._drawn))
-        return 12 * float(np.sum((asked * self._laplace) ** 4)) / variance**2 if variance > 0 else 0.0
+        return 12 * float(np.sum((asked * self._laplace) ** 4)) / variance**2 if variance**2 > 0 else 0.0

@@ -21,10 +21,15 @@ SYMBOL: Final = "H"
 
 def propose(workload: Workload, guarantee: Guarantee, branching: int = 2) -> Proposal:
     """S = all levels of the trees of the wanted ranges."""
-    frame = Frame(workload.schema, "tree", branching, ranged(workload))
+    frame = frame_of(workload, branching)
     wanted = [_levels(frame, table) for table in workload]
     numbers = {group: number for number, group in enumerate(dict.fromkeys(itertools.chain(*wanted)))}
     return Proposal(frame, tuple(numbers), tuple(tuple(numbers[group] for group in groups) for groups in wanted))
+
+
+def frame_of(workload: Workload, branching: int = 2) -> Frame:
+    """The attributes asked for by ranges as the leaves of trees, the others flat."""
+    return Frame(workload.schema, "tree", branching, ranged(workload))
 
 
 def ranged(workload: Workload) -> frozenset[str]:
