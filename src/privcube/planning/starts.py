@@ -30,7 +30,7 @@ MOST_ROWS: Final = 2**20  # of one group
 _MOST_GROUPS: Final = 3_000
 _MOST_ENTRIES: Final = 2_000_000  # bundles times residuals
 _MOST_COVERED: Final = 1_500  # tables, for greedy coverings
-_TRIES: Final = 3
+_TRIES: Final = 2
 _ORDERS: Final = (1, 2, 3, 4, 5)  # of projective spaces
 _FOUR: Final = ((0, 0, 0, 0), (0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2))  # products in the field of four elements
 

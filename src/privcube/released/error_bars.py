@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, get_args
 
@@ -29,7 +30,7 @@ from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, PartKind, QueryGroup, cells_groups, has_helmert, product_groups
 from privcube.model.guarantee import PureDP
 from privcube.model.plan import Plan
-from privcube.model.slices import Slicing, shared_cells, slice_count, slice_rows
+from privcube.model.slices import shared_cells, slice_rows
 from privcube.model.workload import Axis, Table, table_name
 from privcube.planning.layout import cells_table
 from privcube.planning.moments import exact_noise_variances
@@ -62,11 +63,8 @@ class ErrorBars:
         scales = [(list(bundle), float(plan.noise_scale(bundle[0]))) for bundle in bundles]
         self._single = np.array([bundle[0] for bundle, _ in scales if len(bundle) == 1], dtype=np.int64)
         self._laplace = np.array([scale for bundle, scale in scales if len(bundle) == 1])
-        self._bundled = [
-            (bundle, scale, shared_cells([self._groups[g] for g in bundle]))
-            for bundle, scale in scales
-            if len(bundle) > 1
-        ]
+        self._bundled = [_Bundle.of(plan, bundle, scale) for bundle, scale in scales if len(bundle) > 1]
+        self._known_energies: dict[str | Axis, tuple[Floats, int]] = {}
 
     @cached_property
     def _parts(self) -> Integers:
@@ -92,7 +90,10 @@ class ErrorBars:
 
     def variances(self, table: Table) -> Floats:
         """The variance of every published number of a table."""
-        energies = [_energies(self._frame, entry) for entry in table]
+        for entry in table:
+            if entry not in self._known_energies:
+                self._known_energies[entry] = _energies(self._frame, entry)
+        energies = [self._known_energies[entry] for entry in table]
         scale = math.prod([padded_cells(self._frame, entry) for entry in table])
         total = np.zeros([len(own) for own, _ in energies])
         for levels, number in self._residuals(table):
@@ -160,7 +161,8 @@ class ErrorBars:
         kept = self._kept(own_axes)
         _, first, same = np.unique(self._parts[kept][:, own_axes], axis=0, return_index=True, return_inverse=True)
         insides = [[part for part in self._groups[group] if part.axis in own_axes] for group in kept[first].tolist()]
-        powers = np.array([_powers(self._frame, footprint, smoothed, inside) for inside in insides])[same.ravel()]
+        rows = [_row_weights(self._frame, footprint, smoothed, inside) for inside in insides]
+        powers = np.array([_powers(*each) for each in rows])[same.ravel()]
         widths = self._widths[kept]
         widths[:, own_axes] = 1.0
         repeats = widths.prod(axis=1)
@@ -171,30 +173,18 @@ class ErrorBars:
         variance = float(squares @ self._drawn)
         fourth = float(np.sum(12 * self._laplace**4 * fourths[self._single]))
         spread = dict(zip(kept.tolist(), repeats.tolist(), strict=True))
-        for bundle, scale, slicing in self._bundled:
-            chosen = [group for group in bundle if group in spread]
+        pattern = dict(zip(kept.tolist(), same.ravel().tolist(), strict=True))
+        for bundle in self._bundled:
+            chosen = [group for group in bundle.rows if group in spread]
             if chosen:
-                per_slice, slices = self._per_slice(footprint, smoothed, chosen, slicing)
-                per_slice /= np.array([spread[g] * self._weighted_by[g] ** 2 for g in chosen])[:, None]
-                fourth += self._fourth_cumulant(bundle, chosen, scale, per_slice, slices, fourths[chosen])
+                squares_of = {
+                    at: _squares_in_slices(self._frame, footprint, rows[at], bundle.levels)
+                    for at in {pattern[group] for group in chosen}
+                }
+                scaled = np.array([spread[group] * self._weighted_by[group] ** 2 for group in chosen])[:, None]
+                per_slice = np.array([squares_of[pattern[group]] for group in chosen]) / scaled
+                fourth += bundle.fourth_cumulant(chosen, per_slice, fourths[chosen])
         return variance, fourth
-
-    def _per_slice(
-        self, footprint: QueryGroup, smoothed: Floats, chosen: Sequence[int], slicing: Slicing
-    ) -> tuple[Floats, int]:
-        """The sums of r^2 over the rows of each group in the slices of its bundle, and how many slices there are.
-
-        Slices that differ on axes the table does not have, or below its level, have the same sums and share a column.
-        """
-        own_axes = {part.axis for part in footprint}
-        known: dict[QueryGroup, Floats] = {}
-        found = []
-        for group in chosen:
-            inside = tuple(part for part in self._groups[group] if part.axis in own_axes)
-            if inside not in known:
-                known[inside] = _squares_in_slices(self._frame, footprint, smoothed, inside, dict(slicing))
-            found.append(known[inside])
-        return np.array(found), slice_count(self._frame, slicing)
 
     def _kept(self, own_axes: Sequence[int]) -> Integers:
         """The groups that say something about a table: on other axes they have cells alone."""
@@ -223,21 +213,38 @@ class ErrorBars:
             coordinates = from_residuals(coordinates, axis, chain)
         return coordinates
 
-    def _fourth_cumulant(
-        self, bundle: Sequence[int], chosen: Sequence[int], scale: float, squares: Floats, slices: int, fourths: Floats
-    ) -> float:
-        """The fourth cumulant of what a bundle adds: a sum over its slices, of which `squares` has a few distinct."""
-        _, rows = slice_rows(self._frame, [self._groups[group] for group in bundle])
-        m = float(sum(rows))
-        n = np.array([rows[bundle.index(group)] for group in chosen], dtype=np.float64)[:, None]
-        alike = slices / squares.shape[1]  # how many slices a column stands for, each with its part of the sums
+
+@dataclass(frozen=True)
+class _Bundle:
+    """A bundle of several groups, as its noise is drawn: in slices."""
+
+    scale: float
+    levels: dict[int, int]  # of the cells that all groups share, by axis
+    slices: int
+    rows: dict[int, int]  # of each group, in a slice
+
+    @classmethod
+    def of(cls, plan: Plan, groups: Sequence[int], scale: float) -> _Bundle:
+        together = [plan.groups[group] for group in groups]
+        slices, rows = slice_rows(plan.frame, together)
+        return cls(scale, dict(shared_cells(together)), slices, dict(zip(groups, rows, strict=True)))
+
+    def fourth_cumulant(self, chosen: Sequence[int], squares: Floats, fourths: Floats) -> float:
+        """The fourth cumulant of what some groups add up to: a sum over slices.
+
+        `squares` are the sums of r^2 over the rows of each group in a slice; slices that differ on axes the table does
+        not have, or below its level, have the same and share a column. `fourths` are the sums of r^4 over all rows.
+        """
+        m = float(sum(self.rows.values()))
+        n = np.array([self.rows[group] for group in chosen], dtype=np.float64)[:, None]
+        alike = self.slices / squares.shape[1]  # how many slices a column stands for, each with its part of the sums
         squares = squares / alike
+        fourths = fourths[:, None] / self.slices
         second = 2 * squares / ((n + 1) * (n + 2))
-        own = 24 * fourths[:, None] / slices + 12 * (squares**2 - fourths[:, None] / slices)
-        same = own / ((n + 1) * (n + 2) * (n + 3) * (n + 4))
+        same = (24 * fourths + 12 * (squares**2 - fourths)) / ((n + 1) * (n + 2) * (n + 3) * (n + 4))
         other = 3 * (second.sum(axis=0) ** 2 - np.sum(second**2, axis=0))
-        radius_four = (m + 1) * (m + 2) * (m + 3) * (m + 4) * scale**4
-        variance = (m + 1) * (m + 2) * scale**2 * second.sum(axis=0)
+        radius_four = (m + 1) * (m + 2) * (m + 3) * (m + 4) * self.scale**4
+        variance = (m + 1) * (m + 2) * self.scale**2 * second.sum(axis=0)
         return float(alike * np.sum(radius_four * (same.sum(axis=0) + other) - 3 * variance**2))
 
 
@@ -247,17 +254,16 @@ def _drawn_at_most(plan: Plan) -> Floats:
     return np.asarray(np.where(helmert, plan.noise_variances(), exact_noise_variances(plan)))
 
 
-def _powers(frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Sequence[GroupPart]) -> tuple[float, float]:
-    """The sums of r^2 and r^4 over the rows of a group with these parts, before division by its variance."""
-    rows, repeats = _row_weights(frame, footprint, smoothed, inside)
+def _powers(rows: Floats, repeats: int) -> tuple[float, float]:
+    """The sums of r^2 and r^4 over the rows of a group, before division by its variance."""
     return repeats * float(np.sum(rows**2)), repeats * float(np.sum(rows**4))
 
 
 def _squares_in_slices(
-    frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Sequence[GroupPart], level_of: dict[int, int]
+    frame: Frame, footprint: QueryGroup, weights: tuple[Floats, int], level_of: dict[int, int]
 ) -> Floats:
     """The sums of r^2 over rows in the same slice, as far as the table tells slices apart."""
-    rows, repeats = _row_weights(frame, footprint, smoothed, inside)
+    rows, repeats = weights
     squares = rows**2 * repeats
     for at, (axis, level, _) in enumerate(footprint):
         kept = frame.sizes[axis][min(level_of.get(axis, 0), level)]
