@@ -16,6 +16,7 @@ from privcube.model.frame import Frame
 from privcube.model.groups import cells_groups
 from privcube.model.plan import bundle_factors
 from privcube.planning import planner
+from privcube.planning.accuracy import drawn_table_variances
 from privcube.planning.bundles import bundle_shares
 from privcube.planning.choices import Choices, optimal_shares, strengths
 from privcube.planning.search import Population, ranked, searched
@@ -241,3 +242,14 @@ def test_progress_is_told_to_the_end() -> None:
     assert told[0][0] == 0
     assert told[-1][0] == told[-1][1]
     assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_narrow_noise_is_judged_as_it_is_drawn() -> None:
+    """At epsilon 10 one group with all the budget has noise that is mostly 0, which continuous noise does not show."""
+    workload = pc.Workload.all_kway(pc.Schema.from_sizes(dict.fromkeys("abcdefgh", 2)), 2)
+    guarantee = pc.PureDP(10)
+    best = pc.plan(workload, guarantee)
+    for strategy in ("base_counts", "marginals", "search"):
+        other = pc.plan(workload, guarantee, strategy)
+        assert drawn_table_variances(best).sum() <= drawn_table_variances(other).sum() * (1 + 1e-9)
+    assert drawn_table_variances(best).sum() < drawn_table_variances(pc.plan(workload, guarantee, "search")).sum() / 2

@@ -19,6 +19,7 @@ from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import Budgets, Effort, Objective, PlanOptions, Recovery, Strategy
 from privcube.model.plan import Plan, noise_variances, squared_l2_of_all
 from privcube.model.workload import Entry, Workload, canonical, table_name
+from privcube.planning.accuracy import drawn_table_variances
 from privcube.planning.budgets import DENOMINATOR, gaussian_budgets, laplace_budgets, whole_shares
 from privcube.planning.bundled import bundled_plan
 from privcube.planning.explicit import ExplicitStructure
@@ -34,6 +35,7 @@ _Structure = Structure | ExplicitStructure
 _MOST_ROUNDS: Final = 500
 _LEAST_SHARE: Final = 1e-6  # of the budget; iteration takes from groups that say little, and never quite ends
 _LEAST_GAIN: Final = 1e-9
+_NARROW: Final = 2  # epsilon per row changed; continuous and whole-number variances differ by 1 % at noise of scale 3
 
 
 def plan(
@@ -104,7 +106,22 @@ def _least_total(workload: Workload, guarantee: Guarantee, options: PlanOptions,
         return _searched(workload, guarantee, options, progress)
     if options.strategy != "auto":
         return _plan_with(workload, guarantee, options)
-    return min(tried(workload, guarantee, options, progress), key=lambda candidate: candidate.weighted_variance)
+    error = _drawn_error if _is_narrow(guarantee) else _predicted_error
+    return min(tried(workload, guarantee, options, progress), key=error)
+
+
+def _is_narrow(guarantee: Guarantee) -> bool:
+    """Whether whole-number noise may be mostly 0, and so smaller than predicted where a group gets much budget."""
+    return isinstance(guarantee, PureDP) and guarantee.epsilon >= _NARROW * guarantee.rows_changed
+
+
+def _predicted_error(made: Plan) -> float:
+    return made.weighted_variance
+
+
+def _drawn_error(made: Plan) -> float:
+    weights = np.array(made.workload.weights) * np.array(made.workload.sizes)
+    return float(weights @ drawn_table_variances(made))
 
 
 def tried(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress = silent) -> list[Plan]:
@@ -112,8 +129,8 @@ def tried(workload: Workload, guarantee: Guarantee, options: PlanOptions, progre
 
     Under a pure guarantee the search goes first. It starts from the paper's strategies on the natural axes (base
     counts, marginals, clusters, and Fourier coefficients of binary attributes), so its plan is no worse than those, and
-    only others are made besides. For tables of cells under Gaussian noise the residuals are optimal, whatever else
-    there is (THEORY section 4).
+    only others are made besides; unless noise is so narrow that the prediction for continuous noise may mislead. For
+    tables of cells under Gaussian noise the residuals are optimal, whatever else there is (THEORY section 4).
     """
     found: list[Plan] = []
     problems: list[Exception] = []
@@ -129,7 +146,7 @@ def tried(workload: Workload, guarantee: Guarantee, options: PlanOptions, progre
     searching = pure and best_steps
     if searching:
         attempt(lambda: _searched(workload, guarantee, options, progress))
-    covered = _covered(workload) if searching and found else frozenset[Strategy]()
+    covered = _covered(workload) if searching and found and not _is_narrow(guarantee) else frozenset[Strategy]()
     if best_steps and not pure and not ranges and not Frame.natural(workload).has_padding:
         covered = frozenset(STRATEGIES) - {"residual"}
     for name in STRATEGIES:
