@@ -38,6 +38,7 @@ from privcube.planning.structure import group_family
 from privcube.released.agreement import padded_cells, published_rows, recovered_table
 
 _GRID: Final = 20_000
+_MANY_TABLES: Final = 20_000  # whose residuals are looked up when they are asked for
 _NOTHING: Final = 1e-12
 _KINDS: Final = get_args(PartKind)  # cells first
 
@@ -53,8 +54,15 @@ class ErrorBars:
         self._known_residuals: dict[Table, list[tuple[tuple[int, ...], int]]] = {}
         self._groups = product_groups(plan.groups)
         self._weighted_by = plan.noise_variances()
+        tables = list(dict.fromkeys(tables))
         footprints = cells_groups(self._frame, [recovered_table(self._frame, table) for table in tables])
-        self._index = ResidualIndex([len(c) for c in self._frame.fan_outs], group_family(self._frame, footprints))
+        wanted = group_family(self._frame, footprints)
+        self._index = ResidualIndex([len(c) for c in self._frame.fan_outs], wanted)
+        if len(tables) <= _MANY_TABLES:
+            self._known_residuals = {table: [] for table in tables}
+            for batch in self._index.batches(wanted):
+                for member, number in zip(batch.members.tolist(), batch.residuals.tolist(), strict=True):
+                    self._known_residuals[tables[member]].append((batch.levels, number))
         says = self._index.incidence(group_family(self._frame, self._groups))
         self._precisions = says.transposed_times(1.0 / self._weighted_by)
         self._drawn = _drawn_at_most(plan)

@@ -42,7 +42,7 @@ from privcube.progress import RECOVERING, Progress, Work, silent
 from privcube.released.direct import add_up
 
 _SLICE_CELLS: Final = 2**17
-_MOST_CHOICES: Final = 64
+_MOST_CHOICES: Final = 1024
 
 
 def recover(plan: Plan, answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
