@@ -31,7 +31,7 @@ from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_no
 
 RUNS = 1_000_000
 GAUSSIAN_RUNS = 4_000_000
-SLICED = 6_000
+SLICED = 5_000
 BUNDLES = int(os.environ.get("PRIVCUBE_AUDIT_BUNDLES", "100000"))
 RISK = 1e-3 / 2  # of each of the two bounds
 

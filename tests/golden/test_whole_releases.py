@@ -13,7 +13,7 @@ import privcube as pc
 from privcube.planning.accuracy import drawn_table_variances
 
 DATA = Path(os.environ.get("PRIVCUBE_DATA", Path(__file__).parents[3] / "shared" / "data"))
-RELEASES = 12
+RELEASES = 9
 
 CASES = [
     ("adult", "Q1a", pc.PureDP("0.5"), "auto"),
@@ -60,5 +60,5 @@ def test_squared_errors_of_releases_are_as_predicted(data: str, name: str, guara
         squares = [np.sum((release.values(table).estimate - exact) ** 2) for table, exact in truth.items()]
         ratios.append(float(np.sum(squares)) / predicted)
     mean, spread = np.mean(ratios), np.std(ratios, ddof=1) / np.sqrt(RELEASES)
-    assert spread < 0.12
-    assert abs(mean - 1) < 5 * spread  # of a statistic with eleven degrees of freedom
+    assert spread < 0.15
+    assert abs(mean - 1) < 6 * spread  # of a statistic with eight degrees of freedom
