@@ -13,13 +13,13 @@ import privcube as pc
 from privcube.planning.accuracy import drawn_table_variances
 
 DATA = Path(os.environ.get("PRIVCUBE_DATA", Path(__file__).parents[3] / "shared" / "data"))
-RELEASES = 9
+RELEASES = 12
 
 CASES = [
     ("adult", "Q1a", pc.PureDP("0.5"), "auto"),
     ("adult", "Q2", pc.PureDP(1, neighbors="replace_one"), "auto"),
     ("adult", "Q2", pc.ZCDP("0.5"), "auto"),
-    ("nltcs", "Q1a", pc.PureDP(1), "auto"),
+    ("nltcs", "Q2a", pc.PureDP(1), "auto"),
     ("nltcs", "Q2", pc.PureDP(1), "auto"),
     ("nltcs", "Q1*", pc.ApproxDP(1, "1e-6"), "auto"),
 ]
@@ -61,4 +61,4 @@ def test_squared_errors_of_releases_are_as_predicted(data: str, name: str, guara
         ratios.append(float(np.sum(squares)) / predicted)
     mean, spread = np.mean(ratios), np.std(ratios, ddof=1) / np.sqrt(RELEASES)
     assert spread < 0.15
-    assert abs(mean - 1) < 6 * spread  # of a statistic with eight degrees of freedom
+    assert abs(mean - 1) < 6.5 * spread  # eleven degrees of freedom: by chance once in 20,000 runs

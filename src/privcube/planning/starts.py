@@ -3,7 +3,8 @@
 Each is a list of bundles:
 - base counts of the attributes in use;
 - the wanted tables, or the largest of them, by themselves, in one bundle, or in stars: all that share an attribute;
-- one group per residual, contrasts where an axis allows, bundled by the number of attributes (Fourier coefficients);
+- one group per residual, contrasts where an axis allows, bundled by the number of attributes (Fourier coefficients), or
+  all in one bundle with the cells of the attribute that most tables have;
 - coverings, fewer tables that hold all wanted ones: greedy for several sizes, and the hyperplanes of a finite
   projective space. There any t points lie in a hyperplane of PG(t, q), so attributes that are given points, in turn,
   have all their t-way tables covered. PG(2, q) without a line is the affine plane; q = 1 stands for the thin space of
@@ -46,7 +47,8 @@ def starts(
     for tables in (wanted, largest):
         found += [[[table] for table in tables], [list(tables)], _stars(choices, tables)]
     if choices.residuals <= _MOST_GROUPS:
-        found.append(_residuals(choices))
+        residuals = _residuals(choices)
+        found += [residuals, _in_slices(residuals, wanted)]
     for cover in itertools.chain(_designs(choices, largest), _coverings(choices, largest, coverings)):
         found += [[[table] for table in cover], [cover], _stars(choices, cover)]
     limit = max(MOST_ROWS, *(choices.facts(table).rows for table in wanted))
@@ -90,6 +92,15 @@ def _residuals(choices: Choices) -> list[Bundle]:
         choice = tuple([option[axis][level] if level else 0 for axis, level in enumerate(levels)])
         bundles[sum(map(bool, levels))].append(choice)
     return list(bundles.values())
+
+
+def _in_slices(residuals: Sequence[Bundle], tables: Sequence[Choice]) -> list[Bundle]:
+    """One bundle of the groups of the residuals, each with the cells of the axis that most tables have."""
+    levels = np.array(tables)
+    axis = int(np.argmax((levels > 0).sum(axis=0)))
+    cells = int(levels[:, axis].max())
+    groups = [group for bundle in residuals for group in bundle]
+    return [[(*group[:axis], cells, *group[axis + 1 :]) for group in groups if not group[axis]]]
 
 
 # Coverings
