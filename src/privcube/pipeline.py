@@ -15,7 +15,7 @@ from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.plan import Plan
 from privcube.model.request import WorkloadRequest
 from privcube.model.spec import DataSource, Spec
-from privcube.planning.planner import plan as make_plan
+from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
 from privcube.released.artifact import artifact_digest, require_unchanged, stage, synced_folder
 from privcube.released.folder import Contents
@@ -109,17 +109,7 @@ def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
     """The plan of a spec; one that was made before must still be what the spec asks for."""
     spec.schema.require_confirmed()
     if plan is None:
-        options = spec.options
-        return make_plan(
-            spec.workload,
-            spec.guarantee,
-            options.strategy,
-            budgets=options.budgets,
-            recovery=options.recovery,
-            effort=options.effort,
-            objective=options.objective,
-            progress=progress,
-        )
+        return plan_as(spec.workload, spec.guarantee, spec.options, progress)
     if plan.workload != spec.workload or plan.guarantee != spec.guarantee:
         raise PlanError(
             "plan", expected="the schema, tables and guarantee of the spec", given="others: the spec was changed"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from experiments.data import workload
 
 import privcube as pc
 from privcube.planning.accuracy import drawn_table_variances
@@ -32,15 +33,6 @@ def data_set(name: str) -> tuple[pd.DataFrame, pc.Schema]:
     records = pd.read_csv(file, dtype=str, keep_default_na=False)
     values = {column: sorted(records[column].unique()) for column in records}
     return records, pc.Schema([pc.Attribute(column, values=found) for column, found in values.items()])
-
-
-def workload(schema: pc.Schema, name: str) -> pc.Workload:
-    k = int(name[1])
-    if name.endswith("*"):
-        return pc.Workload.kway_plus_half(schema, k)
-    if name.endswith("a"):
-        return pc.Workload.kway_plus_attribute(schema, k, schema.names[0])
-    return pc.Workload.all_kway(schema, k)
 
 
 @pytest.mark.parametrize(("data", "name", "guarantee", "strategy"), CASES)

@@ -146,18 +146,9 @@ def plan(
 
 
 def _made(declared: Spec, options: PlanOptions, progress: Progress) -> Plan:
-    from privcube.planning.planner import plan as make_plan
+    from privcube.planning.planner import plan_as
 
-    return make_plan(
-        declared.workload,
-        declared.guarantee,
-        options.strategy,
-        budgets=options.budgets,
-        recovery=options.recovery,
-        effort=options.effort,
-        objective=options.objective,
-        progress=progress,
-    )
+    return plan_as(declared.workload, declared.guarantee, options, progress)
 
 
 def plan_document(made: Plan) -> dict[str, Any]:

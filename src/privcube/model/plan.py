@@ -76,7 +76,7 @@ class Plan:
 
     @cached_property
     def noised_together(self) -> tuple[tuple[int, ...], ...]:
-        """The bundles: groups that share one budget and one draw of max-norm noise; as a rule one group each."""
+        """The bundles: groups that share one budget and are noised together; as a rule one group each."""
         return self.bundles if self.bundles is not None else tuple((group,) for group in range(len(self.groups)))
 
     @cached_property

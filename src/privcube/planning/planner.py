@@ -73,6 +73,20 @@ def plan(
         return _least_total(workload, guarantee, options, progress)
 
 
+def plan_as(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress = silent) -> Plan:
+    """The plan with these options, as a spec has them."""
+    return plan(
+        workload,
+        guarantee,
+        options.strategy,
+        budgets=options.budgets,
+        recovery=options.recovery,
+        effort=options.effort,
+        objective=options.objective,
+        progress=progress,
+    )
+
+
 def _least_largest(
     workload: Workload,
     guarantee: Guarantee,

@@ -35,15 +35,17 @@ _NOT_PROMISED: Final = (
     "observers of how long the release took.",
 )
 _VARIANT: Final = {"pure": "Pure DP", "approx": "Approximate DP", "zcdp": "Zero-concentrated DP"}
+_BUNDLED: Final = (
+    "The counts of a bundle of groups got noise together, whose probability falls with the largest L1 norm among the "
+    "groups of the bundle; where all groups of a bundle count some attributes, each cell of those got a draw of its own"
+)
 _DRAWN: Final = {
     "discrete Laplace": "Every count of a group got discrete Laplace noise of the group's scale, drawn by itself.",
     "discrete Gaussian": "Every count of a group got discrete Gaussian noise of the group's variance, drawn by itself; "
     "where rows are contrasts of many cells, the variance is multiplied by the squared length of the row.",
-    "discrete max-norm": "The counts of every bundle of groups got one draw of noise, whose probability falls with the "
-    "largest L1 norm among the groups of the bundle.",
-    "discrete Laplace and discrete max-norm": "Groups by themselves got discrete Laplace noise, count by count; the "
-    "counts of every bundle of groups got one draw of noise, whose probability falls with the largest L1 norm among "
-    "the groups of the bundle.",
+    "discrete max-norm": f"{_BUNDLED}.",
+    "discrete Laplace and discrete max-norm": "Groups by themselves got discrete Laplace noise, count by count. "
+    f"{_BUNDLED}.",
 }
 
 
