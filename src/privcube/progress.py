@@ -3,6 +3,8 @@
 A callback is told the stage, how much of it is done and how much there is, None if that is not known. Only the engines
 tell of records, and their numbers are exact: a display of those is for the custodian's screen and is not kept. All
 other stages count tables, files and cells of the plan, which are public.
+
+A callback may end a search for a plan: if it raises `Enough` in the stage "planning", the best plan so far is taken.
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ SYNCING: Final = "syncing files"
 CHECKING: Final = "checking tables"
 
 _Item = TypeVar("_Item")
+
+
+class Enough(Exception):  # noqa: N818 (nothing went wrong)
+    """Raised by a callback while a plan is searched for: take the best one so far."""
 
 
 def silent(stage: str, done: int, total: int | None) -> None:

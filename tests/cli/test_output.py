@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +19,7 @@ from privcube.cli.example import EXAMPLE
 from privcube.cli.hospital import discharges
 from privcube.cli.output import percent, places_for, rounded_down, say_columns, say_json
 from privcube.cli.progress import Progress
+from privcube.progress import Enough
 
 Said = Callable[..., str]
 Write = Callable[..., Path]
@@ -196,3 +198,39 @@ def _require_declared(schema: Schema, columns: dict[str, np.ndarray]) -> None:
         else:
             odd = values - set(attribute.labels)
             assert odd == {"sex": {"other", ""}, "diagnosis": {"eyes"}}.get(attribute.name, set())
+
+
+def _press(times: int) -> None:
+    for _ in range(times):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_the_first_interrupt_ends_a_search_and_the_next_one_the_command(terminal: _Terminal) -> None:
+    with Progress() as progress, progress.stopping_early():
+        progress("planning", 0, 100)
+        _press(1)
+        with pytest.raises(Enough):
+            progress("planning", 1, 100)
+        with pytest.raises(KeyboardInterrupt):
+            _press(1)
+    assert "stopped early: this is the best plan so far\n" in terminal.getvalue()
+
+
+def test_an_interrupt_of_other_stages_is_one(terminal: _Terminal) -> None:
+    with Progress() as progress, progress.stopping_early():
+        progress("trying strategies", 0, 9)
+        with pytest.raises(KeyboardInterrupt):
+            _press(1)
+    assert "stopped early" not in terminal.getvalue()
+
+
+def test_how_to_stop_is_told_when_a_search_takes_long(terminal: _Terminal) -> None:
+    with Progress() as progress:
+        with progress.stopping_early():
+            for done in range(6):
+                progress("planning", done, 100)
+        progress("planning", 7, 100)
+    frames = terminal.getvalue().split("\r\x1b[K")
+    assert [frame.endswith("; Ctrl-C takes the best so far") for frame in frames[1:8]] == [False] * 3 + [True] * 3 + [
+        False
+    ]

@@ -22,7 +22,7 @@ from privcube.planning.choices import Choices, optimal_shares, strengths
 from privcube.planning.search import Population, ranked, searched
 from privcube.planning.starts import _projective_space, starts
 from privcube.planning.structure import Structure
-from privcube.progress import silent
+from privcube.progress import Enough, silent
 from privcube.strategies import STRATEGIES
 
 MIXED = pc.Schema.from_sizes({"a": 2, "b": 3, "c": 4, "d": 2})
@@ -253,3 +253,21 @@ def test_narrow_noise_is_judged_as_it_is_drawn() -> None:
         other = pc.plan(workload, guarantee, strategy)
         assert drawn_table_variances(best).sum() <= drawn_table_variances(other).sum() * (1 + 1e-9)
     assert drawn_table_variances(best).sum() < drawn_table_variances(pc.plan(workload, guarantee, "search")).sum() / 2
+
+
+@pytest.mark.parametrize("objective", ["total", "largest"])
+def test_a_search_can_be_stopped_and_the_best_so_far_is_taken(objective: str) -> None:
+    workload = pc.Workload.all_kway(MIXED, 2)
+    heard: list[int] = []
+
+    def enough(stage: str, done: int, total: int | None) -> None:
+        heard.append(done)
+        raise Enough
+
+    made = pc.plan(workload, pc.PureDP(1), "search", effort="thorough", objective=objective, progress=enough)
+    tables = pc.plan(workload, pc.PureDP(1), "marginals", budgets="iterated")
+    assert set(heard) == {0}  # at once, in each of the searches
+    if objective == "total":
+        assert made.weighted_variance <= tables.weighted_variance
+    else:
+        assert max(made.table_variances) <= max(tables.table_variances) * (1 + 1e-3)

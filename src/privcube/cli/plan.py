@@ -103,7 +103,8 @@ def plan(
     wanted_sizes = None if sizes is None else _sizes(sizes)
     answers: dict[str, Any] = {}
     with Display() as progress:
-        made = _made(declared, options, progress)
+        with progress.stopping_early():
+            made = _made(declared, options, progress)
         if compare:
             from privcube.cli.comparison import compared
 

@@ -6,15 +6,21 @@ terminal, shares and time left are shown, never a number of records.
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
 from typing import Final
+
+from privcube.progress import PLANNING, Enough
 
 _BETWEEN: Final = 0.1  # seconds
 _BAR: Final = 30
 _TURNS: Final = "|/-\\"
 _CLEAR: Final = "\r\x1b[K"
+_HINT_AFTER: Final = 2.0  # seconds
 
 
 class Progress:
@@ -23,6 +29,7 @@ class Progress:
     def __init__(self) -> None:
         self._shows = sys.stderr.isatty()
         self._stage, self._since, self._from, self._last, self._turn = "", 0.0, 0, 0.0, 0
+        self._can_stop, self._enough = False, False
 
     def __enter__(self) -> Progress:
         return self
@@ -36,14 +43,41 @@ class Progress:
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         """Show it, unless it was shown a moment ago."""
+        if self._enough and stage == PLANNING:
+            raise Enough
         now = time.monotonic()
         if not self._shows or (stage == self._stage and now - self._last < _BETWEEN and done != total):
             return
         if stage != self._stage:
             self._stage, self._since, self._from = stage, now, done
         self._last, self._turn = now, self._turn + 1
-        sys.stderr.write(_CLEAR + stage + " " + _shown(done, total, self._from, now - self._since, self._turn))
+        hint = "; Ctrl-C takes the best so far" if self._can_stop and now - self._since > _HINT_AFTER else ""
+        sys.stderr.write(_CLEAR + stage + " " + _shown(done, total, self._from, now - self._since, self._turn) + hint)
         sys.stderr.flush()
+
+    @contextmanager
+    def stopping_early(self) -> Iterator[None]:
+        """On a terminal, the first Ctrl-C ends a search for a plan, and the best one so far is taken."""
+        before = signal.getsignal(signal.SIGINT)
+        if not (self._shows and callable(before)):
+            yield
+            return
+
+        def first(number: int, frame: FrameType | None) -> None:
+            if self._enough or self._stage != PLANNING:
+                before(number, frame)
+            self._enough = True
+
+        signal.signal(signal.SIGINT, first)
+        self._can_stop = True
+        try:
+            yield
+        finally:
+            self._can_stop = False
+            signal.signal(signal.SIGINT, before)
+            if self._enough:
+                sys.stderr.write(f"{_CLEAR}stopped early: this is the best plan so far\n")
+            self._enough = False
 
 
 def _shown(done: int, total: int | None, before: int, elapsed: float, turn: int) -> str:

@@ -90,6 +90,10 @@ class Choices:
         shared = -1
         for choice in bundle:
             shared &= self.facts(choice).shared
+        return self.slices_of(shared)
+
+    def slices_of(self, shared: int) -> int:
+        """How many slices the cells of these levels make."""
         found = self._slices.get(shared)
         if found is None:
             found = 1

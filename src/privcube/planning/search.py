@@ -6,8 +6,9 @@ change (a group altered, dropped, added, moved to another bundle, two groups rep
 merged, an attribute given to or taken from all groups of a bundle), budgets are adapted in two rounds, and the change
 is taken if the error falls, or with probability exp(-rise / temperature). The temperature falls by a
 factor of 100, for each plan from another one; it is divided by the number of groups, since that is the order of what
-one group matters. Bundles whose budget has gone to
-zero are dropped; anything may come back, as a change. From time to time the worst plans are replaced by the best.
+one group matters. Bundles whose budget has gone to zero are dropped; anything may come back, as a change. From time to
+time the worst plans are replaced by the best. In the end bundles of the best plan are exchanged for ones that are built
+to fit (`privcube.planning.columns`). A callback may stop the search at any time, with the best plan so far.
 
 How long it takes is counted in groups and entries of arrays gone through, priced in seconds once and for all, and never
 read off a clock; the generator has a fixed seed. So a workload and an effort always give the same plan. The generator
@@ -28,8 +29,9 @@ from numpy.typing import NDArray
 from privcube.algebra.lattice import Floats
 from privcube.model.options import Effort
 from privcube.planning.choices import NEVER, Bundle, Choice, Choices, optimal_shares, strengths
+from privcube.planning.columns import exchanged, nearby
 from privcube.planning.starts import MOST_ROWS
-from privcube.progress import PLANNING, Progress
+from privcube.progress import PLANNING, Enough, Progress
 
 _HOT: Final = 0.06
 _COLD: Final = 0.0006
@@ -42,6 +44,7 @@ _LITTLE: Final = 1.002  # the error may grow by so much when small bundles are d
 _PRUNED_EVERY: Final = 10
 _RESAMPLED: Final = 20  # times in a run
 _TOLD: Final = 100  # times in a run
+_EXCHANGES: Final = 0.15  # of the time of a run, for exchanges after it
 _FEW: Final = 8  # residuals; a search over fewer is shorter
 
 # What a step costs, in seconds on two cores of 2024: per plan, per group of a changed bundle, per entry of `says`.
@@ -79,9 +82,22 @@ def searched(
         used = [list(map(list, best.bundles)), *(start for _, start in candidates[: max(4, plans // 2)])]
         population = Population(choices, [used[at % len(used)] for at in range(plans)], _FREE, seed=run)
         seconds = _SECONDS[effort] * min(1.0, choices.residuals / _FEW)
-        population.anneal(seconds, _part(progress, run, runs))
-        best = min(best, population.best, key=lambda found: found.error)
+        try:
+            population.anneal(seconds, _part(progress, run, runs))
+        except Enough:
+            return min(best, population.best, key=lambda found: found.error)
+        best = min(best, population.best, _exchanged(choices, population, seconds), key=lambda found: found.error)
     return best
+
+
+def _exchanged(choices: Choices, population: Population, seconds: float) -> Found:
+    """The best plan of a population after exchanges of bundles for ones made of groups of all its plans."""
+    best = population.best.bundles
+    own = [group for bundle in best for group in bundle]
+    others = [group for plan in population.plans for bundle in plan for group in bundle]
+    pool = [group for group in nearby(choices, [*own, *others]) if population.fits(group)]
+    error, bundles = exchanged(choices, best, pool, _EXCHANGES * seconds)
+    return Found(tuple(map(tuple, bundles)), error)
 
 
 def _part(progress: Progress, run: int, runs: int) -> Progress:
@@ -263,7 +279,7 @@ class Population:
 
     def _alter(self, plan: list[Bundle], place: int, group: Choice) -> dict[int, Bundle]:
         other = self._neighbor(group)
-        if not self._fits(other) or other in plan[place]:
+        if not self.fits(other) or other in plan[place]:
             return {}
         return {place: [other if each == group else each for each in plan[place]]}
 
@@ -278,7 +294,7 @@ class Population:
             other = self._neighbor(other)
         free = [place for place, bundle in enumerate(plan) if not bundle]
         place = free[0] if free and self._random.random() < 0.5 else self._random.choice(used)
-        if not self._fits(other) or other in plan[place]:
+        if not self.fits(other) or other in plan[place]:
             return {}
         return {place: [*plan[place], other]}
 
@@ -301,7 +317,7 @@ class Population:
         axis = self._random.randrange(len(self._choices.options))
         option = self._random.randrange(len(self._choices.options[axis])) if self._random.random() < 0.5 else 0
         others = list(dict.fromkeys((*group[:axis], option, *group[axis + 1 :]) for group in plan[place]))
-        if set(others) == set(plan[place]) or not all(map(self._fits, others)):
+        if set(others) == set(plan[place]) or not all(map(self.fits, others)):
             return {}
         return {place: others}
 
@@ -314,7 +330,7 @@ class Population:
         union = tuple([
             self._wider(axis, *pair) for axis, pair in enumerate(zip(group, other, strict=True))
         ])  # fmt: skip
-        if union in (group, other) or not self._fits(union):
+        if union in (group, other) or not self.fits(union):
             return {}
         change = {there: [each for each in plan[there] if each != other]}
         rest = [each for each in change.get(place, plan[place]) if each != group]
@@ -356,7 +372,8 @@ class Population:
             changed[axis] = draw.randrange(1, len(options[axis]))
         return tuple(changed)
 
-    def _fits(self, group: Choice) -> bool:
+    def fits(self, group: Choice) -> bool:
+        """Whether a group is not too large."""
         return self._choices.facts(group).rows <= self._most_rows
 
 
