@@ -194,7 +194,8 @@ def bundle_factors(frame: Frame, groups: Sequence[Group]) -> list[Fraction]:
         return [Fraction(1)]
     _, rows = slice_rows(frame, groups)
     product = (sum(rows) + 1) * (sum(rows) + 2)
-    return [Fraction(product, (own + 1) * (own + 2)) for own in rows]
+    factors = {own: Fraction(product, (own + 1) * (own + 2)) for own in set(rows)}
+    return [factors[own] for own in rows]
 
 
 def largest_l1(guarantee: Guarantee, group: Group) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Final
 
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import QueryGroup, cells_groups, product_groups
+from privcube.model.groups import QueryGroup, product_groups
 from privcube.model.guarantee import PureDP
 from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
@@ -20,14 +19,15 @@ from privcube.model.workload import Workload
 from privcube.planning.budgets import DENOMINATOR
 from privcube.planning.bundles import bundle_shares
 from privcube.planning.choices import Choices
+from privcube.planning.large import bundlings
 from privcube.planning.search import ranked, searched
 from privcube.planning.starts import starts
 from privcube.planning.structure import Structure, WorkloadIndex
-from privcube.progress import Progress, silent
+from privcube.progress import PLANNING, Enough, Progress, silent
 from privcube.strategies import clusters
-from privcube.strategies.proposal import one_group_per_residual
 
 _COVERINGS: Final[dict[Effort, int]] = {"fast": 2, "normal": 16, "thorough": 48}
+_BUNDLINGS: Final[dict[Effort, int]] = {"fast": 1, "normal": 4, "thorough": 8}  # of a workload too large to search
 _MOST_SPOKEN: Final = 3_000_000  # groups times residuals that a search may hold
 _LEAST_SHARE: Final = 1e-6
 
@@ -47,7 +47,7 @@ def bundled_plan(
     """
     known_index = WorkloadIndex.of(workload, frame)
     if len(workload) * len(known_index.residuals) > _MOST_SPOKEN:
-        return _best_of_few(workload, guarantee, options, frame)
+        return _best_of_few(workload, guarantee, options, frame, known_index, progress)
     choices = Choices(workload, frame, known_index)
     known = [
         [product_groups(made.groups[group] for group in bundle) for bundle in made.noised_together] for made in also
@@ -62,12 +62,17 @@ def bundled_plan(
 
 
 def plan_of(
-    workload: Workload, guarantee: PureDP, options: PlanOptions, frame: Frame, bundles: list[list[QueryGroup]]
+    workload: Workload,
+    guarantee: PureDP,
+    options: PlanOptions,
+    frame: Frame,
+    bundles: list[list[QueryGroup]],
+    index: WorkloadIndex | None = None,
 ) -> Plan:
     """A plan with these bundles, budgets and recovery iterated; bundles that get next to nothing are left out."""
     while True:
         groups = tuple(group for bundle in bundles for group in bundle)
-        structure = Structure.of(workload, frame, groups)
+        structure = Structure.of(workload, frame, groups, index)
         ends = accumulate((len(bundle) for bundle in bundles), initial=0)
         together = tuple(tuple(range(start, end)) for start, end in pairwise(ends))
         shares, variances = bundle_shares(structure, guarantee, together)
@@ -99,25 +104,24 @@ def is_drawable(made: Plan) -> bool:
     return True
 
 
-def _best_of_few(workload: Workload, guarantee: PureDP, options: PlanOptions, frame: Frame) -> Plan:
-    """The best of a few bundlings: tables that share their largest attribute, or their two largest; and Fourier
-    coefficients of as many attributes each, where all axes are binary.
-    """
-    tables = list(dict.fromkeys(cells_groups(frame, workload)))
-    largest_first = sorted(range(len(frame.sizes)), key=lambda axis: -frame.sizes[axis][-1])
-    order = {axis: place for place, axis in enumerate(largest_first)}
-    candidates = []
-    for shared in (1, 2):
-        stars: defaultdict[tuple[int, ...], list[QueryGroup]] = defaultdict(list)
-        for table in tables:
-            stars[tuple(sorted([part.axis for part in table], key=order.__getitem__)[:shared])].append(table)
-        candidates.append(list(stars.values()))
-    if all(chain == (2,) for chain in frame.fan_outs):
-        sizes: defaultdict[int, list[QueryGroup]] = defaultdict(list)
-        for group in product_groups(one_group_per_residual(workload, frame, "contrast").groups):
-            sizes[len(group)].append(group)
-        candidates.append(list(sizes.values()))
-    plans = [plan_of(workload, guarantee, options, frame, bundles) for bundles in candidates]
+def _best_of_few(
+    workload: Workload,
+    guarantee: PureDP,
+    options: PlanOptions,
+    frame: Frame,
+    index: WorkloadIndex,
+    progress: Progress,
+) -> Plan:
+    """The best of a few bundlings (`privcube.planning.large`), each worked out exactly."""
+    progress(PLANNING, 0, None)
+    candidates = bundlings(workload, guarantee, frame, index, _BUNDLINGS[options.effort])
+    plans: list[Plan] = []
+    with suppress(Enough):
+        for number, bundles in enumerate(candidates):
+            if plans:
+                progress(PLANNING, number, len(candidates))
+            with suppress(PlanError):
+                plans.append(plan_of(workload, guarantee, options, frame, bundles, index))
     return min(plans, key=lambda made: made.weighted_variance)
 
 

@@ -55,11 +55,11 @@ class Choices:
 
     def __init__(self, workload: Workload, frame: Frame, index: WorkloadIndex | None = None) -> None:
         """`index` is that of the workload, where it is known."""
-        wanted, residuals = WorkloadIndex.of(workload, frame) if index is None else index
+        residuals, asks = WorkloadIndex.of(workload, frame) if index is None else index
         cells = np.array(workload.sizes, dtype=np.float64)
         self.frame = frame
         self.cells = float(cells.sum())
-        self.importance = residuals.incidence(wanted).transposed_times(np.array(workload.weights) * cells)
+        self.importance = asks.transposed_times(np.array(workload.weights) * cells)
         self.levels = residuals.level_vectors()
         self.options = tuple(_options(frame, axis, first) for axis, first in enumerate(_first_bits(frame)))
         self._words = _words(frame, self.levels)

@@ -35,6 +35,7 @@ _Structure = Structure | ExplicitStructure
 _MOST_ROUNDS: Final = 500
 _LEAST_SHARE: Final = 1e-6  # of the budget; iteration takes from groups that say little, and never quite ends
 _LEAST_GAIN: Final = 1e-9
+_MOST_COMPARED: Final = 10_000  # tables; for more, "auto" takes what the search finds
 _NARROW: Final = 2  # epsilon per row changed; continuous and whole-number variances differ by 1 % at noise of scale 3
 
 
@@ -209,7 +210,12 @@ def _is_padded(workload: Workload, strategy: Strategy) -> bool:
 
 
 def _covered(workload: Workload) -> frozenset[Strategy]:
-    """The strategies that a search on the natural axes starts from, and so is no worse than."""
+    """The strategies that a search on the natural axes starts from, and so is no worse than; for very many tables all.
+
+    Then Fourier coefficients, wavelets and trees of attributes with more than two values would be millions of groups.
+    """
+    if len(workload) > _MOST_COMPARED:
+        return frozenset(STRATEGIES)
     frame = Frame.natural(workload)
     covered: set[Strategy] = {"base_counts", "marginals", "clusters", "residual"}
     if not branchings(workload):

@@ -30,17 +30,18 @@ MOST_BELOW_ALL: Final = 50_000_000
 
 
 class WorkloadIndex(NamedTuple):
-    """The tables of a workload as products over axes, and the residuals below them."""
+    """The residuals below the tables of a workload, and what each table asks of them."""
 
-    wanted: Family
     residuals: ResidualIndex
+    asks: Incidence  # table x residual: |Pi_b q|^2, the mean over the table's queries q
 
     @classmethod
     def of(cls, workload: Workload, frame: Frame) -> WorkloadIndex:
         """Number the residuals; refused if there are more than fit in memory."""
         wanted = table_family(workload, frame)
         refuse_too_large(wanted)
-        return cls(wanted, ResidualIndex([len(chain) for chain in frame.fan_outs], wanted))
+        residuals = ResidualIndex([len(chain) for chain in frame.fan_outs], wanted)
+        return cls(residuals, residuals.incidence(wanted))
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Structure:
     groups: tuple[QueryGroup, ...]
     index: ResidualIndex
     says: Incidence  # group x residual: f
-    asks: Incidence  # table x residual: |Pi_b q|^2, the mean over the table's queries q
+    asks: Incidence  # table x residual, as above
     cells: Floats  # per table
     weights: Floats  # per table
 
@@ -61,14 +62,14 @@ class Structure:
         cls, workload: Workload, frame: Frame, groups: Sequence[QueryGroup], index: WorkloadIndex | None = None
     ) -> Structure:
         """Work out the incidences; no cell is enumerated. `index` is that of the workload, where it is known."""
-        wanted, index_of = WorkloadIndex.of(workload, frame) if index is None else index
+        residuals, asks = WorkloadIndex.of(workload, frame) if index is None else index
         return cls(
             workload=workload,
             frame=frame,
             groups=tuple(groups),
-            index=index_of,
-            says=index_of.incidence(replace(group_family(frame, groups), kinds=None)),
-            asks=index_of.incidence(wanted),
+            index=residuals,
+            says=residuals.incidence(replace(group_family(frame, groups), kinds=None)),
+            asks=asks,
             cells=np.array(workload.sizes, dtype=np.float64),
             weights=np.array(workload.weights),
         )
