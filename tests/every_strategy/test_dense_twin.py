@@ -13,7 +13,6 @@ from privcube.model.groups import MatrixGroup, group_rows, has_helmert, is_struc
 from privcube.model.plan import Plan, largest_l1, squared_l2
 from privcube.planning.accuracy import drawn_table_variances
 from privcube.planning.ranges import bounds
-from privcube.released.consistency import consistent_tables
 from privcube.released.recovery import recover
 from privcube.strategies import STRATEGIES
 
@@ -228,8 +227,6 @@ def test_recovered_tables_agree_on_shared_margins(strategy: str, data: st.DataOb
     made = planned(strategy, workload, data.draw(GUARANTEES), "optimal", "optimal")
     answers = np.sin(np.arange(made.rows) * 2.3) * 100
     tables = recover(made, answers)
-    if made.frame.has_padding:
-        tables = consistent_tables(schema, tables)
     np.testing.assert_allclose(tables["a", "b"].sum(axis=0), tables["b", "c"].sum(axis=1), atol=1e-9)
     np.testing.assert_allclose(tables["a", "b"].sum(axis=1), tables["a",], atol=1e-9)
     np.testing.assert_allclose(tables["b", "c"].sum(), tables[()], atol=1e-9)
@@ -247,5 +244,6 @@ def test_each_step_lowers_the_predicted_error(strategy: str, data: st.DataObject
 
     slack = 1 + 1e-9
     assert error("optimal", "direct") <= error("uniform", "direct") * slack
-    assert error("optimal", "optimal") <= error("optimal", "direct") * slack
+    if not planned(strategy, workload, guarantee, "optimal", "optimal").frame.has_padding:  # direct tables do not agree
+        assert error("optimal", "optimal") <= error("optimal", "direct") * slack
     assert error("iterated", "optimal") <= error("optimal", "optimal") * slack

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from privcube import ZCDP, Axis, Plan, PureDP, Schema, Workload, errors, plan
+from privcube.model.groups import group_rows
 from privcube.model.options import PlanOptions, Strategy
 from privcube.planning.bundles import with_bundles
 from privcube.planning.planner import _planned
 from privcube.planning.trees import best_tree, branchings, tree_proposals
 from privcube.planning.verification import privacy_cost, privacy_limit
+from privcube.released.recovery import recover
+from privcube.strategies import hierarchy
 from privcube.strategies.proposal import Proposal
 
 
@@ -64,9 +68,15 @@ def test_branchings_suit_the_attributes() -> None:
         best(cells, PureDP(1))
 
 
-def test_trees_with_more_leaves_than_cells_are_for_large_attributes_only() -> None:
-    """Twelve cells fit no tree: "auto" takes something whose published error is the predicted one."""
-    assert list(tree_proposals(Workload.ranges(Schema.from_sizes({"x": 12}), ["x"]), PureDP(1))) == []
-    assert list(tree_proposals(Workload.ranges(Schema.from_sizes({"x": 2000}), ["x"]), PureDP(1)))
-    for guarantee in (PureDP(1), ZCDP(1)):
-        assert not plan(Workload.ranges(Schema.from_sizes({"x": 12}), ["x"]), guarantee).frame.has_padding
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(1)], ids=str)
+@pytest.mark.parametrize("branching", [2, 3, 5, 6])
+def test_trees_with_more_leaves_than_cells_have_the_error_they_predict(branching: int, guarantee) -> None:
+    """What is found in leaves that are no cells is shared out; the prediction knows."""
+    workload = Workload.ranges(Schema.from_sizes({"x": 12}), ["x"])
+    options = PlanOptions(strategy="hierarchy", budgets="iterated")
+    made = _planned(workload, guarantee, options, hierarchy.propose(workload, guarantee, branching))
+    assert made.frame.has_padding
+    (table,) = workload
+    recovery = np.stack([recover(made, unit)[table] for unit in np.eye(made.rows)], axis=-1)
+    noise = np.repeat(made.noise_variances(), [group_rows(made.frame, group) for group in made.groups])
+    assert made.mean_cell_variance == pytest.approx((recovery**2 @ noise).mean(), rel=1e-9)

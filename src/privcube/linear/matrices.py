@@ -21,6 +21,7 @@ from privcube.model.frame import Frame
 from privcube.model.groups import Group, MatrixGroup, SketchGroup
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload
+from privcube.planning.published import cell_rows, published_rows
 from privcube.planning.ranges import bounds
 
 _MOST_COLUMNS: Final = 1_000_000
@@ -107,7 +108,7 @@ def _table_matrix(frame: Frame, table: Table) -> Any:
 
 
 def _entry_matrix(frame: Frame, name: str, axis: Axis | None) -> Any:
-    """The queries of one attribute over its padded cells.
+    """The queries of one attribute over its padded cells: the numbers that are published.
 
     A cell of a level takes in its padding, as a node of the chain does: padded cells are empty.
     """
@@ -115,6 +116,9 @@ def _entry_matrix(frame: Frame, name: str, axis: Axis | None) -> Any:
     attribute, size = frame.schema[name], _padded_size(frame, name)
     if axis is None:
         return sparse.csr_array(np.ones((1, size)))
+    rows = published_rows(frame, axis) if cell_rows(frame, attribute, axis.level) is not None else None
+    if rows is not None:
+        return sparse.csr_array(np.repeat(rows, size // rows.shape[1], axis=1))
     positions = np.asarray(frame.positions(attribute, axis.level), dtype=np.int64)
     if axis.queries == "cells":
         kept = prod([frame.sizes[number][level] for number, level in frame.footprint(attribute, axis.level)])

@@ -25,14 +25,14 @@ from collections import defaultdict
 
 import numpy as np
 
-from privcube.algebra.lattice import Floats, Integers
+from privcube.algebra.lattice import Floats
 from privcube.model.frame import Frame
 from privcube.model.groups import is_structured, product_groups
 from privcube.model.plan import Plan
-from privcube.model.workload import Axis, Queries, Table, Workload
+from privcube.model.workload import Axis, Table, Workload
 from privcube.planning.explicit import ExplicitStructure
 from privcube.planning.moments import RowShares, exact_noise_variances, narrow_groups
-from privcube.planning.ranges import gram
+from privcube.planning.published import asked_products
 from privcube.planning.structure import Structure
 from privcube.strategies.proposal import recovery_coefficients
 
@@ -91,14 +91,12 @@ def row_shares(frame: Frame, entry: str | Axis) -> RowShares:
     {(0, 1): [1.0]}
     """
     axis = entry if isinstance(entry, Axis) else Axis(entry)
-    attribute = frame.schema[axis.attribute]
-    ((number, finest),) = frame.footprint(attribute, axis.level)
-    sizes, positions = frame.sizes[number], np.asarray(frame.positions(attribute, axis.level))
-    asked = positions if axis.queries == "cells" else positions[: attribute.ordered_cells]
+    ((number, finest),) = frame.footprint(frame.schema[axis.attribute], axis.level)
+    sizes, products = frame.sizes[number], asked_products(frame, entry)
     shares = {}
     for level in range(1, finest + 1):
         fan_out = sizes[level] // sizes[level - 1]
-        between = _between_children(axis.queries, asked // (sizes[finest] // sizes[level]), fan_out)
+        between = _between_children(products, sizes[level], fan_out)
         j = np.arange(1, fan_out)
         first = np.cumsum(between, axis=0)  # row j - 1: the first j children together
         energy = np.cumsum(first, axis=1)[j - 1, j - 1] - 2 * j * first[j - 1, j] + j**2 * between[j, j]
@@ -107,11 +105,9 @@ def row_shares(frame: Frame, entry: str | Axis) -> RowShares:
     return shares
 
 
-def _between_children(queries: Queries, nodes: Integers, fan_out: int) -> Floats:
-    """G of `row_shares`, given the node of a level that each cell falls into; two cells meet if their parents agree."""
-    child, parent = nodes % fan_out, nodes // fan_out
-    if queries == "cells":
-        return np.diag(np.bincount(child, minlength=fan_out)).astype(np.float64)
-    inside = np.zeros((fan_out, len(nodes)))
-    inside[child, np.arange(len(nodes))] = 1.0
-    return np.asarray(inside @ (gram(queries, len(nodes)) * (parent[:, None] == parent)) @ inside.T)
+def _between_children(products: Floats, nodes: int, fan_out: int) -> Floats:
+    """G of `row_shares`, from the products of what queries ask of two cells: the sum over parents of its children's."""
+    width = len(products) // nodes
+    between = products.reshape(nodes, width, nodes, width).sum(axis=(1, 3))
+    families = between.reshape(nodes // fan_out, fan_out, nodes // fan_out, fan_out)
+    return np.asarray(np.einsum("picp->ic", families.transpose(0, 1, 3, 2)))

@@ -27,7 +27,7 @@ from privcube.planning.largest import largest_ratio_plan, wanted_of_all
 from privcube.planning.structure import Structure
 from privcube.planning.trees import best_tree, branchings
 from privcube.progress import COMPARING, Progress, silent
-from privcube.strategies import STRATEGIES, fourier, hierarchy, wavelet
+from privcube.strategies import STRATEGIES
 from privcube.strategies.proposal import Proposal, recovery_coefficients
 
 _Structure = Structure | ExplicitStructure
@@ -167,18 +167,12 @@ def tried(workload: Workload, guarantee: Guarantee, options: PlanOptions, progre
     for name in STRATEGIES:
         if name == "sketch" or name in covered:  # sketches are never better than the base counts they project
             continue
-        if not (_unpadded(found) and _is_padded(workload, name)):
-            attempt(partial(_plan_with, workload, guarantee, _best_effort(options, name)))
+        attempt(partial(_plan_with, workload, guarantee, _best_effort(options, name)))
     if best_steps and ranges:
         attempt(lambda: best_tree(workload, guarantee, partial(_planned_as, workload, guarantee, options)))
     if not found:
         raise problems[0]
-    return _unpadded(found) or found
-
-
-def _unpadded(plans: list[Plan]) -> list[Plan]:
-    """The plans whose axes have no more cells than their attributes."""
-    return [made for made in plans if not made.frame.has_padding]
+    return found
 
 
 def every_strategy(
@@ -197,16 +191,6 @@ def every_strategy(
             found[name] = problem
     progress(COMPARING, len(names), len(names))
     return found
-
-
-def _is_padded(workload: Workload, strategy: Strategy) -> bool:
-    """Whether a strategy would measure cells that are known to be empty.
-
-    What they were found to hold is shared out over the others when tables are published, which takes more than the
-    plan predicts; so "auto" leaves them to those who name them, as long as there is another.
-    """
-    frames = {"fourier": fourier.frame_of, "wavelet": wavelet.frame_of, "hierarchy": hierarchy.frame_of}
-    return strategy in frames and frames[strategy](workload).has_padding
 
 
 def _covered(workload: Workload) -> frozenset[Strategy]:

@@ -6,6 +6,8 @@ in section 3.2 for structured S). A query q then has variance sum_b |Pi_b q|^2 /
 over axes. Here every axis is divided by its number of leaves, so that the size N of the domain never appears:
   f of cells(m) = 1/s_m on levels 0..m, of contrast(m) = 2/s_m and of helmert(m) = 1/s_m on level m;
   |Pi_l q|^2 of a cell at level m = (s_l - s_(l-1)) / s_m^2 on levels l = 0..m (with s_(-1) = 0).
+Queries are the numbers that are published. Where an axis is padded these are not single cells
+(`privcube.planning.published`), and what they ask of the axes of an attribute is worked out together.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privcube.algebra.lattice import Family, Floats, Incidence, Part, ResidualIndex
+from privcube.algebra.lattice import Family, Floats, Incidence, Integers, Part, ResidualIndex
 from privcube.errors import PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
 from privcube.model.workload import Axis, Workload, table_name
+from privcube.planning.published import is_padded, mean_energies
 from privcube.planning.ranges import energies
 
 MOST_BELOW_A_TABLE: Final = 200_000
@@ -41,7 +44,8 @@ class WorkloadIndex(NamedTuple):
         wanted = table_family(workload, frame)
         refuse_too_large(wanted)
         residuals = ResidualIndex([len(chain) for chain in frame.fan_outs], wanted)
-        return cls(residuals, residuals.incidence(wanted))
+        asks = residuals.incidence(wanted)
+        return cls(residuals, _on_padded_bits(workload, frame, residuals, asks) if frame.kind == "binary" else asks)
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,7 @@ def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
     """How strongly one axis of a table asks about the levels of the frame's axes."""
     axis = entry if isinstance(entry, Axis) else Axis(entry)
     attribute = frame.schema[axis.attribute]
-    if axis.queries == "cells":
+    if axis.queries == "cells" and (frame.kind == "binary" or not is_padded(frame, axis)):
         return tuple(cells_part(frame, number, level) for number, level in frame.footprint(attribute, axis.level))
     if frame.kind == "binary":
         raise PlanError(
@@ -148,9 +152,28 @@ def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
             expected="a strategy for ranges",
             available=["hierarchy", "wavelet", "base_counts", "auto"],
         )
-    number = frame.footprint(attribute)[0][0]
+    ((number, level),) = frame.footprint(attribute, axis.level)
+    if is_padded(frame, axis):
+        return (Part(number, tuple((mean_energies(frame, entry) / frame.sizes[number][level]).tolist())),)
     positions = frame.positions(attribute)[: attribute.ordered_cells]
     return (Part(number, energies(axis.queries, frame.sizes[number], positions)),)
+
+
+def _on_padded_bits(workload: Workload, frame: Frame, residuals: ResidualIndex, asks: Incidence) -> Incidence:
+    """What is asked of the bits of attributes with padded cells: no product over bits, as single cells would be."""
+    factor = asks.factor.copy()
+    vectors: Integers | None = None
+    for entry in dict.fromkeys(entry for table in workload for entry in table):
+        axis = entry if isinstance(entry, Axis) else Axis(entry)
+        attribute = frame.schema[axis.attribute]
+        if is_padded(frame, axis):
+            vectors = residuals.level_vectors() if vectors is None else vectors
+            energy = mean_energies(frame, entry)
+            bits = vectors[:, [number for number, _ in frame.footprint(attribute, axis.level)]]
+            over_product = energy[tuple(bits.T)] * energy.size  # a single cell asks 1 / size of each
+            asking = np.array([entry in table for table in workload])[asks.row]
+            factor[asking] *= over_product[asks.column[asking]]
+    return replace(asks, factor=factor)
 
 
 def table_family(workload: Workload, frame: Frame) -> Family:

@@ -16,7 +16,6 @@ from privcube.model.options import Strategy
 from privcube.model.plan import Plan
 from privcube.model.workload import Workload
 from privcube.planning.bundles import bundles_by_weight, with_bundles
-from privcube.planning.explicit import MOST_CELLS
 from privcube.strategies import hierarchy, wavelet
 from privcube.strategies.proposal import Proposal
 
@@ -34,17 +33,12 @@ def branchings(workload: Workload) -> list[int]:
 
 
 def tree_proposals(workload: Workload, guarantee: Guarantee) -> Iterator[tuple[Strategy, Proposal]]:
-    """All trees that suit a workload of ranges, with the strategies they are of; a tree that is refused is left out.
-
-    So are trees with more leaves than there are cells (`planner._is_padded`), where a matrix can do instead.
-    """
+    """All trees that suit a workload of ranges, with the strategies they are of; a tree that is refused is left out."""
     widths = branchings(workload)
-    cells = [workload.schema[name].cells for name in hierarchy.ranged(workload)]
     for branching in widths:
-        if max(cells) > MOST_CELLS or not hierarchy.frame_of(workload, branching).has_padding:
-            with suppress(PlanError):
-                yield hierarchy.NAME, hierarchy.propose(workload, guarantee, branching)
-    if widths and (max(cells) > MOST_CELLS or not wavelet.frame_of(workload).has_padding):
+        with suppress(PlanError):
+            yield hierarchy.NAME, hierarchy.propose(workload, guarantee, branching)
+    if widths:
         with suppress(PlanError):
             yield wavelet.NAME, wavelet.propose(workload, guarantee)
 

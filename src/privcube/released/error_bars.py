@@ -34,8 +34,9 @@ from privcube.model.slices import shared_cells, slice_rows
 from privcube.model.workload import Axis, Table, table_name
 from privcube.planning.layout import cells_table
 from privcube.planning.moments import exact_noise_variances
+from privcube.planning.published import padded_cells, published_rows
 from privcube.planning.structure import group_family
-from privcube.released.agreement import padded_cells, published_rows, recovered_table
+from privcube.released.agreement import recovered_table
 
 _GRID: Final = 20_000
 _MANY_TABLES: Final = 20_000  # whose residuals are looked up when they are asked for

@@ -4,9 +4,8 @@ Optimal recovery is generalised least squares in closed form (THEORY section 2; 
 each group's answers are split into residual coordinates, the estimate of a residual is the mean of what the groups say
 about it, weighted by f_gb / v_g, and a table is put together from its residuals. All tables come from the same
 residuals, so they agree on every shared margin. Groups and tables of one shape are handled together, a slice of memory
-at a time. Where a frame has padded cells their noise is dropped with them, and the tables agree only once
-`privcube.released.consistency` has brought them together. Direct recovery keeps the R of step 2 instead (see
-`privcube.released.direct`).
+at a time. What is found in padded cells is shared out, so that they still do (`privcube.planning.published`). Direct
+recovery keeps the R of step 2 instead (see `privcube.released.direct`).
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from privcube.planning.explicit import ExplicitStructure, added_up
 from privcube.planning.layout import Layout, cells_table, with_ranges
 from privcube.planning.structure import group_family
 from privcube.progress import RECOVERING, Progress, Work, silent
+from privcube.released.agreement import published
 from privcube.released.direct import add_up
 
 _SLICE_CELLS: Final = 2**17
@@ -58,11 +58,18 @@ def recover(plan: Plan, answers: Floats, progress: Progress = silent) -> dict[Ta
         progress(RECOVERING, 0, None)
         return _recover_explicit(plan, values)
     wanted = [cells_table(table) for table in plan.workload]
-    groups = product_groups(plan.groups)
-    tables, variances = list(dict.fromkeys(wanted)), plan.noise_variances()
-    cells = recover_cells(plan.frame, tables, groups, variances, values, progress=progress)
+    cells = published_cells(plan, list(dict.fromkeys(wanted)), values, progress)
     schema = plan.workload.schema
     return {table: with_ranges(schema, table, cells[of]) for table, of in zip(plan.workload, wanted, strict=True)}
+
+
+def published_cells(
+    plan: Plan, tables: Sequence[Table], answers: Floats, progress: Progress = silent
+) -> dict[Table, Floats]:
+    """Tables of cells as they are published, by optimal recovery from the answers to the groups of a plan."""
+    groups, variances = product_groups(plan.groups), plan.noise_variances()
+    found = recover_cells(plan.frame, tables, groups, variances, answers, padded=True, progress=progress)
+    return {table: published(plan.frame, table, counts) for table, counts in found.items()}
 
 
 def _recover_explicit(plan: Plan, values: Floats) -> dict[Table, Floats]:

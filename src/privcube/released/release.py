@@ -22,18 +22,19 @@ from privcube.algebra.lattice import Floats
 from privcube.errors import QueryError
 from privcube.extras import load
 from privcube.model.frame import Frame
-from privcube.model.groups import is_structured, product_groups
+from privcube.model.groups import is_structured
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Entry, Table, Workload, axis_cells, canonical, table_name
 from privcube.planning.accuracy import drawn_table_variances
 from privcube.planning.layout import cells_table
+from privcube.planning.published import padded_cells, published_rows
 from privcube.progress import Progress, silent
-from privcube.released.agreement import added_up, padded_cells, published, published_rows, recovered_table
+from privcube.released.agreement import added_up, recovered_table
 from privcube.released.error_bars import ErrorBars, interval_factor
 from privcube.released.explicit_bars import ExplicitBars
 from privcube.released.labels import axis_labels, column_names
-from privcube.released.recovery import recover, recover_cells
+from privcube.released.recovery import published_cells, recover
 from privcube.released.selection import Selection, selected_cells
 
 if TYPE_CHECKING:
@@ -213,10 +214,7 @@ class Release:
         return self._tables
 
     def _recover_cells(self, tables: Sequence[Table], progress: Progress = silent) -> dict[Table, Floats]:
-        plan, answers = self.plan, self.measurements.answers.astype(np.float64)
-        groups, variances = product_groups(plan.groups), plan.noise_variances()
-        found = recover_cells(plan.frame, tables, groups, variances, answers, padded=True, progress=progress)
-        return {table: published(plan.frame, table, counts) for table, counts in found.items()}
+        return published_cells(self.plan, tables, self.measurements.answers.astype(np.float64), progress)
 
     @cached_property
     def _closed_form(self) -> bool:
