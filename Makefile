@@ -13,7 +13,7 @@ help:
 	@echo "make check   lint, types, import contracts, doctests, generated pages"
 	@echo "make bench   measure speed and memory"
 	@echo "make audit   attack the noise with a million runs a side, kill 300 releases (half an hour)"
-	@echo "make experiments   regenerate docs/results and docs/guide/accuracy.md (half an hour)"
+	@echo "make experiments   regenerate docs/results and the pages accuracy.md and scale.md in docs/guide (half an hour)"
 	@echo "make docs    regenerate the generated pages (docs/cli.md)"
 	@echo "make clean   remove .venv and caches"
 

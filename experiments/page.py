@@ -2,7 +2,8 @@
 
 Every number on it is read or computed from these files. Sections of studies that were not run are left out. A study
 may bring its own section as `section(folder) -> str`, in Markdown with links relative to the results; else its plots
-and files are listed. Written to ../guide/accuracy.md beside the results, or among them where there is no such folder.
+and files are listed. Written to ../guide/accuracy.md beside the results, or among them where there is no such folder;
+and so is the page "How large can it get?", scale.md (`experiments.scale`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from experiments import scale
 from experiments.data import DATASETS, STAND_IN, WORKLOADS
 from experiments.results import chosen, number, read_rows
 from experiments.simulate import NORMAL, PAPER
@@ -35,17 +37,21 @@ Rows = Sequence[dict[str, str]]
 
 
 def run(folder: Path, quick: bool) -> None:
-    """Write the page."""
-    text = "\n\n".join(part for part in _parts(folder, quick) if part) + "\n"
-    path = page_path(folder)
-    to_results = os.path.relpath(folder, path.parent)
-    path.write_text(re.sub(r"\]\(results:", f"]({to_results}/", text), encoding="utf-8")
+    """Write the pages."""
+    for path, parts in (
+        (page_path(folder), _parts(folder, quick)),
+        (page_path(folder, "scale.md"), scale.parts(folder, quick)),
+    ):
+        text = "\n\n".join(part for part in parts if part) + "\n"
+        to_results = os.path.relpath(folder, path.parent)
+        if parts:
+            path.write_text(re.sub(r"\]\(results:", f"]({to_results}/", text), encoding="utf-8")
 
 
-def page_path(folder: Path) -> Path:
-    """Where the page of these results goes."""
+def page_path(folder: Path, name: str = "accuracy.md") -> Path:
+    """Where a page of these results goes."""
     guide = folder.resolve().parent / "guide"
-    return (guide if guide.is_dir() else folder) / "accuracy.md"
+    return (guide if guide.is_dir() else folder) / name
 
 
 def _parts(folder: Path, quick: bool) -> list[str]:

@@ -40,10 +40,16 @@ def style(symbol: str) -> dict[str, Any]:
     }
 
 
-def panels(rows: int, columns: int, *, shared: bool = True) -> tuple[Any, Any]:
+def bar_style(symbol: str) -> dict[str, Any]:
+    """The same for bars: filled for optimal budgets."""
+    look = style(symbol)
+    return {"edgecolor": look["color"], "facecolor": look["markerfacecolor"], "linewidth": 1, "label": symbol}
+
+
+def panels(rows: int, columns: int, *, shared: bool = True, width: float = 3.3) -> tuple[Any, Any]:
     """A figure of small panels; the axes as an array."""
     return plt.subplots(
-        rows, columns, figsize=(3.3 * columns, 2.7 * rows + 0.9), sharex=shared, sharey="row" if shared else False,
+        rows, columns, figsize=(width * columns, 2.7 * rows + 0.9), sharex=shared, sharey="row" if shared else False,
         squeeze=False, layout="constrained",
     )  # fmt: skip
 
@@ -65,3 +71,11 @@ def epsilon_axis(axes: Any, values: Sequence[float]) -> None:
     axes.set_xscale("log")
     ticks = [value for value in (0.01, 0.1, 1, 10) if min(values) <= value <= max(values)]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+
+
+def seconds_axis(axes: Any, values: Sequence[float]) -> None:
+    """A logarithmic axis of seconds with plain numbers."""
+    axes.set_yscale("log")
+    axes.set_ylim(min(values) / 1.5, max(values) * 1.5)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("")

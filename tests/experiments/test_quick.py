@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,18 +20,6 @@ from privcube.sensitive.ledger import MemoryLedger
 from privcube.sensitive.sources import engine_for
 
 pytestmark = pytest.mark.xdist_group("experiments")  # the fixture is made once
-
-PROJECT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("project") / "docs" / "results"
-    (folder.parent / "guide").mkdir(parents=True)
-    line = [sys.executable, "-m", "experiments", "all", "--quick", "--out", str(folder)]
-    done = subprocess.run(line, cwd=PROJECT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder
 
 
 @pytest.mark.parametrize("name", ["accuracy", "gaussian"])

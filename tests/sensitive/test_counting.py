@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from privcube.errors import PlanError
 from privcube.sensitive import counting
-from privcube.sensitive.counting import MOST_CELLS, TableCounter, checked_cells, code_bytes
+from privcube.sensitive.counting import MOST_CELLS, TableCounter, checked_cells, code_bytes, margins, summed
 from privcube.sensitive.cover import Positions
 
 TYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32}
@@ -161,3 +161,17 @@ def test_tables_that_fill_the_memory_are_refused() -> None:
 
 def test_bytes_of_a_code() -> None:
     assert [code_bytes(cells) for cells in (1, 256, 257, 65_536, 65_537)] == [1, 1, 2, 2, 4]
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_margins_of_a_block_are_its_sums(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=6))
+    attributes = tuple(range(3, 3 + len(sizes)))
+    below = st.sets(st.sampled_from(attributes)).map(lambda kept: tuple(sorted(kept)))
+    tables = data.draw(st.lists(below, unique=True))
+    counts = np.random.default_rng(len(tables)).integers(0, 100, sizes)
+    found = dict(margins(counts, attributes, tables))
+    assert set(found) == set(tables)
+    for table in tables:
+        np.testing.assert_array_equal(found[table], summed(counts, attributes, table))

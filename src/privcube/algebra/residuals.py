@@ -10,6 +10,7 @@ the tables agree; this is what makes recovery decouple residual by residual (THE
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -85,13 +86,15 @@ def from_residuals(
     return np.moveaxis(counts, -1, axis)
 
 
+@lru_cache(maxsize=256)
 def helmert_rows(size: int) -> Integers:
-    """The whole-number rows (1, ..., 1, -j, 0, ..., 0) for j = 1..size-1.
+    """The whole-number rows (1, ..., 1, -j, 0, ..., 0) for j = 1..size-1; they cannot be written to.
 
     >>> helmert_rows(3).tolist()
     [[1, -1, 0], [1, 1, -2]]
     """
     rows = np.tril(np.ones((size, size), dtype=np.int64), -1) - np.diag(np.arange(size))
+    rows.setflags(write=False)
     return rows[1:]
 
 

@@ -16,15 +16,28 @@ from privcube.planning.layout import with_ranges
 from privcube.planning.published import cell_rows, grouped, padded_cells, recovered_entry
 
 
-def published(frame: Frame, table: Table, padded: Floats) -> Floats:
-    """A table as it is published, from its padded cells."""
-    counts = padded.reshape([padded_cells(frame, entry) for entry in table])
-    for at, entry in enumerate(table):
-        axis = entry if isinstance(entry, Axis) else Axis(entry)
-        rows = cell_rows(frame, frame.schema[axis.attribute], axis.level)
-        if rows is not None:
-            counts = np.moveaxis(np.tensordot(rows, counts, axes=(1, at)), 0, at)
-    return with_ranges(frame.schema, table, counts)
+class Publisher:
+    """Makes published tables of padded ones; remembers the weights of each attribute and level."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._known: dict[str | Axis, tuple[int, Floats | None]] = {}
+
+    def published(self, table: Table, padded: Floats) -> Floats:
+        """A table as it is published, from its padded cells."""
+        entries = [self._entry(entry) for entry in table]
+        counts = padded.reshape([size for size, _ in entries])
+        for at, (_, rows) in enumerate(entries):
+            if rows is not None:
+                counts = np.moveaxis(np.tensordot(rows, counts, axes=(1, at)), 0, at)
+        return with_ranges(self._frame.schema, table, counts)
+
+    def _entry(self, entry: str | Axis) -> tuple[int, Floats | None]:
+        if entry not in self._known:
+            axis = entry if isinstance(entry, Axis) else Axis(entry)
+            rows = cell_rows(self._frame, self._frame.schema[axis.attribute], axis.level)
+            self._known[entry] = (padded_cells(self._frame, entry), rows)
+        return self._known[entry]
 
 
 def recovered_table(frame: Frame, table: Table) -> Table:

@@ -38,7 +38,7 @@ from privcube.planning.explicit import ExplicitStructure, added_up
 from privcube.planning.layout import Layout, cells_table, with_ranges
 from privcube.planning.structure import group_family
 from privcube.progress import RECOVERING, Progress, Work, silent
-from privcube.released.agreement import published
+from privcube.released.agreement import Publisher
 from privcube.released.direct import add_up
 
 _SLICE_CELLS: Final = 2**17
@@ -69,7 +69,8 @@ def published_cells(
     """Tables of cells as they are published, by optimal recovery from the answers to the groups of a plan."""
     groups, variances = product_groups(plan.groups), plan.noise_variances()
     found = recover_cells(plan.frame, tables, groups, variances, answers, padded=True, progress=progress)
-    return {table: published(plan.frame, table, counts) for table, counts in found.items()}
+    publisher = Publisher(plan.frame)
+    return {table: publisher.published(table, counts) for table, counts in found.items()}
 
 
 def _recover_explicit(plan: Plan, values: Floats) -> dict[Table, Floats]:

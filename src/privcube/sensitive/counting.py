@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Final
@@ -116,8 +116,8 @@ class TableCounter:
 
         def add_tables(block: Block) -> int:
             whole = count(block)
-            for table in block.tables:
-                self._tables[table] += summed(whole, block.attributes, table)
+            for table, counts in margins(whole, block.attributes, block.tables):
+                self._tables[table] += counts
             return len(block.tables)
 
         done = 0
@@ -151,6 +151,33 @@ def summed(counts: Counts, attributes: Positions, kept: Positions) -> Counts:
     """Counts of fewer of the attributes, kept in order."""
     gone = tuple(at for at, place in enumerate(attributes) if place not in kept)
     return np.asarray(counts.sum(axis=gone)) if gone else counts
+
+
+def margins(counts: Counts, attributes: Positions, tables: Sequence[Positions]) -> Iterator[tuple[Positions, Counts]]:
+    """The tables of some of the attributes; those that lack the same first ones have them added up once for all.
+
+    >>> [(table, found.tolist()) for table, found in margins(np.array([[5, 1], [2, 0]]), (3, 4), [(3,), (4,), (3, 4)])]
+    [((4,), [7, 1]), ((3,), [6, 2]), ((3, 4), [[5, 1], [2, 0]])]
+    """
+    sizes = counts.shape
+
+    def below(cells: Counts, place: int, wanted: Sequence[Positions]) -> Iterator[tuple[Positions, Counts]]:
+        """From cells of what is kept of the attributes before a place x cells of those from there on."""
+        if len(wanted) == 1:
+            (table,) = wanted
+            gone = tuple(at - place + 1 for at in range(place, len(sizes)) if attributes[at] not in table)
+            shape = [size for size, name in zip(sizes, attributes, strict=True) if name in table]
+            yield table, cells.reshape(-1, *sizes[place:]).sum(axis=gone).reshape(shape)
+            return
+        lacking = [table for table in wanted if attributes[place] not in table]
+        having = [table for table in wanted if attributes[place] in table]
+        if lacking:
+            yield from below(cells.reshape(len(cells), sizes[place], -1).sum(axis=1), place + 1, lacking)
+        if having:
+            yield from below(cells.reshape(len(cells) * sizes[place], -1), place + 1, having)
+
+    if tables:
+        yield from below(counts.reshape(1, -1), 0, list(dict.fromkeys(tables)))
 
 
 def checked_cells(sizes: Sequence[int], tables: Sequence[Positions]) -> int:

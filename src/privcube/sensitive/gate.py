@@ -109,7 +109,8 @@ def _noise(plan: Plan, source: Noise) -> Integers:
     """The noise of all groups in order; rows with the same scale are drawn together, each its own draw."""
     rows = [group_rows(plan.frame, group) for group in plan.groups]
     drawn: dict[int, Integers] = {}
-    alike: defaultdict[Fraction, list[tuple[int, slice | Integers]]] = defaultdict(list)
+    alike: defaultdict[Fraction, list[tuple[int, slice | Integers, int]]] = defaultdict(list)  # group, rows, how many
+    places: dict[tuple[int, ...], list[tuple[int, Integers]]] = {}  # of the rows of each weight, by the weights of all
     pure = isinstance(plan.guarantee, PureDP)
     for bundle in plan.noised_together:
         if len(bundle) > 1:
@@ -118,21 +119,29 @@ def _noise(plan: Plan, source: Noise) -> Integers:
             (group,) = bundle
             drawn[group] = np.zeros(rows[group], dtype=np.int64)
             if pure:
-                alike[plan.noise_scale(group)].append((group, slice(None)))
+                alike[plan.noise_scale(group)].append((group, slice(None), rows[group]))
                 continue
-            weights = np.array(row_weights(plan.frame, plan.groups[group]), dtype=np.int64)
-            for weight in np.unique(weights).tolist():
-                alike[plan.noise_variance(group) * weight].append((group, np.flatnonzero(weights == weight)))
-    for parameter, places in alike.items():
-        sizes = [len(drawn[group][place]) for group, place in places]
-        draw = source.laplace if pure else source.gaussian
-        values = draw(parameter, sum(sizes))
-        for (group, place), part in zip(places, np.split(values, np.cumsum(sizes)[:-1]), strict=True):
-            drawn[group][place] = part
+            weights, variance = row_weights(plan.frame, plan.groups[group]), plan.noise_variance(group)
+            if weights not in places:
+                places[weights] = _places(weights)
+            for weight, place in places[weights]:
+                alike[variance * weight].append((group, place, len(place)))
+    draw = source.laplace if pure else source.gaussian
+    for parameter, wanted in alike.items():
+        ends = np.cumsum([count for _, _, count in wanted]).tolist()
+        values = draw(parameter, ends[-1])
+        for (group, where, count), end in zip(wanted, ends, strict=True):
+            drawn[group][where] = values[end - count : end]
     whole = np.concatenate([drawn[group] for group in range(len(rows))])
     if whole.dtype != np.int64 or whole.shape != (sum(rows),):
         raise PlanError("noise", expected="one whole number of 64 bits per row")
     return whole
+
+
+def _places(weights: Sequence[int]) -> list[tuple[int, Integers]]:
+    """Every weight, and the rows that have it."""
+    found = np.array(weights, dtype=np.int64)
+    return [(weight, np.flatnonzero(found == weight)) for weight in np.unique(found).tolist()]
 
 
 def _bundle_noise(plan: Plan, bundle: Sequence[int], source: Noise) -> dict[int, Integers]:

@@ -1,0 +1,68 @@
+"""What a script of a peer is asked and answers; runs inside the peer's own environment, with numpy alone.
+
+The job is a JSON file: `records` (a CSV file of numbered values), `sizes` (values per attribute), `tables`, `epsilon`,
+`delta` and `rho` (null for a pure guarantee), `repetitions`, `measurements` (a folder that privcube writes to and mbi
+reads, or null) and `result`. Neighbors differ by one record more or less. The answer, in `result`: the tables of every
+repetition, flat in the order of the job, the seconds of each from records in memory to tables, peak memory in MB.
+A script that cannot do what is asked raises; the last line of its message is the reason that is reported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def serve(release: Callable[[dict[str, Any], np.ndarray], list[np.ndarray]]) -> None:
+    """Do the job named on the command line; `release` makes the tables once, from codes with a column per attribute."""
+    job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    codes = np.loadtxt(job["records"], delimiter=",", skiprows=1, dtype=np.int64, ndmin=2)
+    releases, seconds = [], []
+    for repetition in range(job["repetitions"]):
+        start = time.perf_counter()
+        tables = release({**job, "repetition": repetition}, codes)
+        seconds.append(time.perf_counter() - start)
+        releases.append([np.asarray(table, dtype=float).ravel().tolist() for table in tables])
+    answer = {"releases": releases, "seconds": seconds, "megabytes": peak_megabytes()}
+    Path(job["result"]).write_text(json.dumps(answer), encoding="utf-8")
+
+
+def shape_of(job: dict[str, Any], table: list[str]) -> tuple[int, ...]:
+    """The shape of a table."""
+    return tuple(job["sizes"][name] for name in table)
+
+
+def counts(job: dict[str, Any], codes: np.ndarray, table: list[str]) -> np.ndarray:
+    """The exact counts of a table."""
+    shape, names = shape_of(job, table), list(job["sizes"])
+    keys = np.ravel_multi_index(tuple(codes[:, names.index(name)] for name in table), shape)
+    return np.bincount(keys, minlength=int(np.prod(shape))).reshape(shape)
+
+
+def peak_megabytes() -> float:
+    """Peak memory of this process and of those that it started and that still run (the Java of Spark).
+
+    Not `ru_maxrss`, which counts what the parent had when it started this process.
+    """
+    parents, peaks = {}, {}
+    for path in Path("/proc").glob("[0-9]*/status"):
+        try:
+            fields = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+        except OSError:  # ended meanwhile
+            continue
+        parents[int(fields["Pid"])] = int(fields["PPid"])
+        peaks[int(fields["Pid"])] = int(fields.get("VmHWM", "0 kB").split()[0]) / 1024
+    return sum(peak for process, peak in peaks.items() if _is_own(process, parents))
+
+
+def _is_own(process: int | None, parents: dict[int, int]) -> bool:
+    while process and process != os.getpid():
+        process = parents.get(process)
+    return bool(process)

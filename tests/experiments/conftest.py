@@ -1,0 +1,22 @@
+"""The studies in their quick mode, run once for all tests of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of their results; tests that use it are in one group, so that one process makes it."""
+    folder = tmp_path_factory.mktemp("project") / "docs" / "results"
+    (folder.parent / "guide").mkdir(parents=True)
+    line = [sys.executable, "-m", "experiments", "all", "--quick", "--out", str(folder)]
+    done = subprocess.run(line, cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
