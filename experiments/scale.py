@@ -264,8 +264,8 @@ def _open_noise(rows: Rows) -> tuple[float, float, str]:
     return (
         seconds,
         gigabytes,
-        f"The noise of {_many(case['tables'])} tables of {case['size']} values was left out, as it takes longest; they were "
-        "recovered from answers that are made up. "
+        f"The noise of {_many(case['tables'])} tables of {case['size']} values was left out, as it takes longest; "
+        "they were recovered from answers that are made up. "
         f"{_many(small['answers'])} answers take {float(small['noise seconds']):.1f} s, {_many(large['answers'])} take "
         f"{float(large['noise seconds']):.1f} s. So {fixed:.2g} s, and {1e6 * each:.2g} millionths of a second for "
         f"every answer: {_many(count)} of them take {_time(seconds)}. In the same way, {least:.2g} GB and "

@@ -28,6 +28,7 @@ from privcube.strategies import clusters
 
 _COVERINGS: Final[dict[Effort, int]] = {"fast": 2, "normal": 16, "thorough": 48}
 _BUNDLINGS: Final[dict[Effort, int]] = {"fast": 1, "normal": 4, "thorough": 8}  # of a workload too large to search
+_MANY_TABLES: Final = 600  # greedy coverings of more take longer than a fast search
 _MOST_SPOKEN: Final = 3_000_000  # groups times residuals that a search may hold
 _LEAST_SHARE: Final = 1e-6
 
@@ -55,7 +56,9 @@ def bundled_plan(
     if frame.kind == "natural":
         with suppress(PlanError):
             known.append([[union] for union in product_groups(clusters.propose(workload, guarantee).groups)])
-    candidates = ranked(choices, starts(choices, workload, _COVERINGS[options.effort], known))
+    quick = options.effort == "fast" and len(workload) > _MANY_TABLES
+    coverings = 0 if quick else _COVERINGS[options.effort]
+    candidates = ranked(choices, starts(choices, workload, coverings, known))
     found = searched(choices, candidates, options.effort, progress)
     bundles = [[choices.group(choice) for choice in bundle] for bundle in found.bundles]
     return plan_of(workload, guarantee, options, frame, bundles)
