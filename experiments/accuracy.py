@@ -100,7 +100,7 @@ def points(
     first = planned(asked, guarantees[0], choice, effort)
     for guarantee in guarantees:
         plan = rescaled(first, guarantee)
-        if choice is AUTO and isinstance(guarantee, pc.PureDP) and guarantee.epsilon >= 2:
+        if choice == AUTO and isinstance(guarantee, pc.PureDP) and guarantee.epsilon >= 2:
             plan = min(plan, planned(asked, guarantee, choice, "fast"), key=_drawn_error)
         made = releases(plan, data.records, repetitions)
         scaled = np.array([errors.scaled for errors in made])
@@ -114,7 +114,7 @@ def points(
             "cells": sum(asked.sizes),
             **{amount: f"{float(value):g}" for amount, value in guarantee.amounts.items()},
             "strategy": choice.symbol,
-            "plan": plan.options.strategy if choice is not AUTO else f"{plan.options.strategy}, effort {effort}",
+            "plan": plan.options.strategy if choice != AUTO else f"{plan.options.strategy}, effort {effort}",
             "releases": repetitions,
             "scaled error": float(scaled.mean()),
             "scaled error stddev": float(scaled.std(ddof=1)),

@@ -17,7 +17,7 @@ from typing import Final
 
 from experiments import scale
 from experiments.data import DATASETS, STAND_IN, WORKLOADS
-from experiments.results import chosen, number, read_rows
+from experiments.results import chosen, escaped, number, read_rows, short
 from experiments.simulate import NORMAL, PAPER
 
 NAME: Final = "page"
@@ -95,12 +95,12 @@ def _in_short(accuracy: Rows) -> str:
         error, scaled = (float(ours[f"{measure}"]) for measure in ("error in records", "scaled error"))
         lines.append(
             f"- **{name}**, {int(ours['records']):,} people, all {asked[0][1]}-way tables ({ours['tables']} tables, "
-            f"{int(ours['cells']):,} counts), epsilon 1: a published count is off by **{_short(error)} people on "
+            f"{int(ours['cells']):,} counts), epsilon 1: a published count is off by **{short(error)} people on "
             f"average**, "
             f"{_percent(scaled)} of the mean count of its table. With noise split evenly over the tables it is "
-            f"{_short(float(even['error in records']))} people, with the best of the paper's strategies "
+            f"{short(float(even['error in records']))} people, with the best of the paper's strategies "
             f"({best['strategy']}) "
-            f"{_short(float(best['error in records']))}."
+            f"{short(float(best['error in records']))}."
         )
     lines.append(
         "- The error of a count does not depend on how large the count is, nor on how many people are in the data: "
@@ -126,8 +126,8 @@ def _expect(accuracy: Rows) -> str:
         tenth = number(accuracy, "error in records", dataset=name, workload=asked, epsilon="0.1", strategy="auto")
         error, scaled = float(ours["error in records"]), float(ours["scaled error"])
         body.append(
-            f"| {name} {_cell(asked)} | {ours['tables']} | {int(ours['cells']):,} | {_short(tenth)} | {_short(error)} "
-            f"| {_percent(scaled)} | {_short(float(ours['scaled error predicted']) / 0.1)} "
+            f"| {name} {escaped(asked)} | {ours['tables']} | {int(ours['cells']):,} | {short(tenth)} | {short(error)} "
+            f"| {_percent(scaled)} | {short(float(ours['scaled error predicted']) / 0.1)} "
             f"| {float(even['error in records']) / error:.1f} "
             f"| {float(best['error in records']) / error:.1f} ({best['strategy']}) |"
         )
@@ -178,7 +178,7 @@ def _where_beaten(accuracy: Rows) -> str:
         spread = 3 * (float(row["scaled error stddev"]) + float(ours["scaled error stddev"]))
         if row["strategy"] in _PAPER and float(row["scaled error"]) + spread < float(ours["scaled error"]):
             beaten.append(
-                f"{row['strategy']} on {_cell(row['dataset'] + ' ' + row['workload'])} at ε = {row['epsilon']}"
+                f"{row['strategy']} on {escaped(row['dataset'] + ' ' + row['workload'])} at ε = {row['epsilon']}"
             )
     points = len({(row["dataset"], row["workload"], row["epsilon"]) for row in accuracy})
     if not beaten:
@@ -203,7 +203,7 @@ def _claims(claims: Rows) -> str:
             "| the paper (section 5) | found | verdict | why |",
             "|---|---|---|---|",
             *[
-                "| " + " | ".join(_cell(row[column]) for column in ("claim", "found", "verdict", "why")) + " |"
+                "| " + " | ".join(escaped(row[column]) for column in ("claim", "found", "verdict", "why")) + " |"
                 for row in claims
             ],
             "",
@@ -221,9 +221,9 @@ def _gaussian(accuracy: Rows, gaussian: Rows, calibration: Rows) -> str:
         pure = chosen(accuracy, dataset=name, workload=asked, epsilon="1", strategy="auto")
         ours, best = chosen(one, strategy="residual")[0], _best(one)
         error = float(ours["error in records predicted"])
-        beside = _short(float(pure[0]["error in records predicted"])) if pure else ""
+        beside = short(float(pure[0]["error in records predicted"])) if pure else ""
         body.append(
-            f"| {name} {_cell(asked)} | {_short(error)} | {_short(float(best['error in records predicted']))} "
+            f"| {name} {escaped(asked)} | {short(error)} | {short(float(best['error in records predicted']))} "
             f"({best['strategy']}) "
             f"| {beside} |"
         )
@@ -269,7 +269,7 @@ def _when_delta_pays(accuracy: Rows, gaussian: Rows) -> str:
     better = [f"{name} {asked}" for name, asked in both if pure[name, asked] < approximate[name, asked]]
     if not both:
         return ""
-    named = f": {_cell(', '.join(better))}" if better else ""
+    named = f": {escaped(', '.join(better))}" if better else ""
     return (
         f"The pure guarantee is the stronger one. It is the more accurate one as well on {len(better)} of these "
         f"{len(both)} workloads{named}. "
@@ -369,13 +369,5 @@ def _best(rows: Rows) -> dict[str, str]:
     )
 
 
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
 def _percent(value: float) -> str:
     return f"{100 * value:,.0f} %" if value >= 1 else f"{100 * value:.2g} %"
-
-
-def _cell(text: str) -> str:
-    return text.replace("*", "\\*").replace("|", "\\|")

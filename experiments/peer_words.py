@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from experiments.data import STAND_IN
-from experiments.page import _cell, _short
 from experiments.peer_children import OK
 from experiments.peer_systems import PRIVCUBE, SYSTEMS
-from experiments.results import chosen, read_rows
+from experiments.results import chosen, escaped, read_rows, short
 
 Rows = Sequence[dict[str, str]]
 _CLEARLY: Final = 0.97  # errors of single releases that are closer than this are taken to be the same
@@ -44,13 +43,13 @@ def section(folder: Path) -> str:
 
 def _errors_table(rows: Rows) -> str:
     cases = list(dict.fromkeys((row["dataset"], row["workload"]) for row in rows))
-    lines = ["| system | " + " | ".join(f"{data} {_cell(asked)}" for data, asked in cases) + " |"]
+    lines = ["| system | " + " | ".join(f"{data} {escaped(asked)}" for data, asked in cases) + " |"]
     lines.append("|---" * (len(cases) + 1) + "|")
     for peer in SYSTEMS:
         shown = []
         for data, asked in cases:
             own = chosen(rows, dataset=data, workload=asked, system=peer.name)
-            words = [_short(float(row["error in records"])) if row["status"] == OK else row["status"] for row in own]
+            words = [short(float(row["error in records"])) if row["status"] == OK else row["status"] for row in own]
             shown.append(" / ".join(dict.fromkeys(words) if words[0] == words[-1] else words))
         lines.append(f"| {peer.name} | " + " | ".join(shown) + " |")
     return "\n".join(lines)
@@ -65,8 +64,8 @@ def _losses(rows: Rows) -> str:
             points += row["system"] != PRIVCUBE.name
             if float(row["error in records"]) < _CLEARLY * float(ours["error in records"]):
                 lost.append(
-                    f"{row['system']} on {row['dataset']} {_cell(row['workload'])}, {row['guarantee']} "
-                    f"({_short(float(row['error in records']))} against {_short(float(ours['error in records']))})"
+                    f"{row['system']} on {row['dataset']} {escaped(row['workload'])}, {row['guarantee']} "
+                    f"({short(float(row['error in records']))} against {short(float(ours['error in records']))})"
                 )
     clearly = f"more accurate by more than {100 * (1 - _CLEARLY):.0f} %"
     if not lost:
@@ -87,8 +86,8 @@ def _systems_table(rows: Rows) -> str:
         ran = chosen(rows, system=peer.name, status=OK)
         if ran:
             apart = max(float(row["largest disagreement"]) for row in ran)
-            agree = "yes" if apart < _AGREE else f"no, up to {_short(apart)} people apart"
-            cost = f"{_short(float(ran[0]['seconds']))} | {float(ran[0]['peak MB']):,.0f}"
+            agree = "yes" if apart < _AGREE else f"no, up to {short(apart)} people apart"
+            cost = f"{short(float(ran[0]['seconds']))} | {float(ran[0]['peak MB']):,.0f}"
         else:
             agree, cost = "not run", " | "
         lines.append(f"| {peer.name} | {peer.setting} | {agree} | {peer.error_bars} | {cost} | {peer.better} |")
@@ -100,13 +99,13 @@ def _failures(rows: Rows) -> str:
     where: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
         if row["status"] != OK:
-            case = f"{row['dataset']} {_cell(row['workload'])}"
+            case = f"{row['dataset']} {escaped(row['workload'])}"
             both = chosen(rows, system=row["system"], dataset=row["dataset"], workload=row["workload"])
             case += f" {row['guarantee']}" if len({each["status"] for each in both}) > 1 else ""
             where.setdefault((row["system"], row["status"], row["reason"]), []).append(case)
     lines = [
         f"- {system}, {', '.join(dict.fromkeys(cases))}: {status}"
-        + (f" ({_cell(reason.rstrip('.'))})." if reason else ".")
+        + (f" ({escaped(reason.rstrip('.'))})." if reason else ".")
         for (system, status, reason), cases in where.items()
     ]
     return "\n".join(["What did not run:", "", *lines]) if lines else ""
@@ -125,8 +124,8 @@ def _reference_table(rows: Rows) -> str:
     for row in rows:
         theirs, ours, ratio = (float(row[key]) for key in ("rms error", "privcube rms error", "system over privcube"))
         lines.append(
-            f"| {row['dataset']} {_cell(row['workload'])} | {row['guarantee']} | {row['system']} | {_short(theirs)} "
-            f"| {_short(ours)} | {ratio:.2f} |"
+            f"| {row['dataset']} {escaped(row['workload'])} | {row['guarantee']} | {row['system']} | {short(theirs)} "
+            f"| {short(ours)} | {ratio:.2f} |"
         )
     worse = [row for row in rows if float(row["system over privcube"]) < 0.995]
     lines += ["", f"privcube's plan is the worse one in {len(worse)} of {len(rows)} (by more than half a percent)."]

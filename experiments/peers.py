@@ -22,11 +22,10 @@ import numpy as np
 import privcube as pc
 from experiments import plots
 from experiments.data import Dataset, dataset, workload
-from experiments.page import _short
 from experiments.peer_children import LEFT_OUT, NOT_INSTALLED, OK, SCRIPTS, Outcome, installed, run_script
 from experiments.peer_systems import CASES, EVEN, OTHERS, PRIVCUBE, SYSTEMS
 from experiments.peer_words import section
-from experiments.results import Row, chosen, read_rows, write_rows
+from experiments.results import Row, chosen, read_rows, short, write_rows
 from privcube.model.guarantee import Guarantee
 
 __all__ = ["NAME", "run", "section"]
@@ -195,8 +194,10 @@ def _figure(rows: Rows) -> Any:
                 if row["status"] == OK:
                     color = "black" if row["system"] == PRIVCUBE.name else "#1f77b4"
                     panel.plot(errors[row["system"]], place, "o", markersize=6, color=color)
-                    label = f"  {_short(errors[row['system']])}"
-                    panel.text(errors[row["system"]], place, label, va="center", fontsize=8, color=color)
+                    panel.annotate(
+                        short(errors[row["system"]]), (errors[row["system"]], place), xytext=(6, 0),
+                        textcoords="offset points", va="center", fontsize=8, color=color,
+                    )  # fmt: skip
                 else:
                     panel.text(
                         0.03, place, row["status"], transform=panel.get_yaxis_transform(),

@@ -39,3 +39,13 @@ def number(rows: Sequence[dict[str, str]], column: str, **wanted: str) -> float:
     """The one number that is wanted."""
     (row,) = chosen(rows, **wanted)
     return float(row[column])
+
+
+def short(value: float) -> str:
+    """Three digits, as in a text."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def escaped(text: str) -> str:
+    """A text as it is written in a table of Markdown."""
+    return text.replace("*", "\\*").replace("|", "\\|")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.accuracy import points
 from experiments.results import chosen, number, read_rows, write_rows
 from experiments.simulate import AUTO, PAIRS, PAPER, RESIDUAL, Choice, _InBulk, planned, rescaled
 
@@ -214,3 +216,10 @@ def test_a_quick_run_leaves_the_real_results_alone() -> None:
 
 def test_every_study_has_a_command() -> None:
     assert set(command.main.commands) == {*command.STUDIES, "all"}
+
+
+def test_auto_is_known_in_another_process_and_follows_the_noise_that_is_drawn() -> None:
+    """At epsilon 10 noise is mostly 0 where a group gets all of it: then base counts are best on NLTCS."""
+    auto = pickle.loads(pickle.dumps(AUTO))
+    small, large = points(data.dataset("NLTCS"), "Q2", auto, [pc.PureDP(1), pc.PureDP(10)], "fast", 2)
+    assert (small["plan"], large["plan"]) == ("search, effort fast", "base_counts, effort fast")
