@@ -54,14 +54,32 @@ def test_help_loads_no_numerical_library_and_no_noun(project: Path, run_tool: To
     assert not _sensitive(modules)
 
 
+SPEC = """
+[data]
+source = "people.csv"
+
+[privacy]
+epsilon = "1"
+
+[[attributes]]
+name = "sex"
+size = 2
+
+[[attributes]]
+name = "age"
+size = 3
+
+[workload]
+all_kway = [1, 2]
+"""
+
+
 @pytest.mark.parametrize(
     "options", [[], ["--compare", "--explain", "--count", "--accuracy", "50"]], ids=["plain", "all options"]
 )
 def test_planning_loads_no_sensitive_module(project: Path, run_tool: Tool, tmp_path: Path, options: list[str]) -> None:
-    from privcube.cli.example import EXAMPLE
-
     spec = tmp_path / "spec.toml"
-    spec.write_text(EXAMPLE, encoding="utf-8")
+    spec.write_text(SPEC, encoding="utf-8")
     modules = _loaded(run_tool, project, COMMAND.format(arguments=["plan", str(spec), *options]))
     assert "privcube.planning.planner" in modules
     assert not _sensitive(modules)

@@ -107,7 +107,7 @@ def test_standard_errors_are_exact_and_intervals_cover(name: str) -> None:
         assert 0.94 <= covered.mean() <= 0.96, (table, covered)
         assert covered.min() >= 0.935
         together = np.mean(np.all(np.abs(errors) <= stated.margin_all.ravel(), axis=1))
-        assert together >= 0.945, (table, together)
+        assert together >= 0.95 - 5 * (0.95 * 0.05 / DRAWS) ** 0.5, (table, together)  # all at once, in the same draw
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -96,7 +96,7 @@ RECORDS = pd.DataFrame({"sex": [0, 1] * 30, "age": [0, 1, 2, 3, 4, 5] * 10, "reg
 @pytest.mark.parametrize("name", ["pure", "zcdp"])
 def test_targets_are_met_by_the_noise_that_is_drawn(made: dict[str, pc.Plan], name: str) -> None:
     """95 % of the errors are within the margin, and fewer within 0.7 of it."""
-    runs = 120
+    runs = 60
     errors: dict[tuple[str, ...], list[np.ndarray]] = {table: [] for table in TARGETS}
     exact = {table: RECORDS.value_counts(list(table)).reindex(_cells(table), fill_value=0) for table in TARGETS}
     for _ in range(runs):

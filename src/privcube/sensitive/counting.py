@@ -163,11 +163,9 @@ def margins(counts: Counts, attributes: Positions, tables: Sequence[Positions]) 
 
     def below(cells: Counts, place: int, wanted: Sequence[Positions]) -> Iterator[tuple[Positions, Counts]]:
         """From cells of what is kept of the attributes before a place x cells of those from there on."""
-        if len(wanted) == 1:
+        if place == len(attributes):
             (table,) = wanted
-            gone = tuple(at - place + 1 for at in range(place, len(sizes)) if attributes[at] not in table)
-            shape = [size for size, name in zip(sizes, attributes, strict=True) if name in table]
-            yield table, cells.reshape(-1, *sizes[place:]).sum(axis=gone).reshape(shape)
+            yield table, cells.reshape([size for size, name in zip(sizes, attributes, strict=True) if name in table])
             return
         lacking = [table for table in wanted if attributes[place] not in table]
         having = [table for table in wanted if attributes[place] in table]
