@@ -125,6 +125,8 @@ def test_mutated_values_raise_nothing_else(changes: list[tuple[Place, Any]]) -> 
         try:
             for part in place[:-1]:
                 inside = inside[part]
+            if isinstance(inside, dict) != isinstance(place[-1], str):
+                continue  # an earlier change put a table where a list was
             inside[place[-1]] = copy.deepcopy(value)
         except (KeyError, IndexError, TypeError):
             continue  # an earlier change took the place away
