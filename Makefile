@@ -51,7 +51,7 @@ check: $(VENV)/.development
 bench: $(VENV)/.development
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/framework.py
-	$(BIN)/python benchmarks/planning.py
+	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/counting.py
 	$(BIN)/python benchmarks/sql_counting.py

@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 import time
 
+from experiments.data import workload
+
 import privcube as pc
 
 ADULT = pc.Schema.from_sizes(dict(zip("abcdefgh", (9, 16, 7, 15, 6, 5, 2, 2), strict=True)))
@@ -22,15 +24,6 @@ RANGES = {
     (64, "ranges"): (64177.59, 11024.381533), (64, "prefixes"): (1813.5527, 282.2014263),
     (256, "ranges"): (2139526.88, 276929.31139), (256, "prefixes"): (13831.1115, 1631.4032533),
 }  # fmt: skip
-
-
-def workload(schema: pc.Schema, name: str) -> pc.Workload:
-    k = int(name[1])
-    if name.endswith("*"):
-        return pc.Workload.kway_plus_half(schema, k)
-    if name.endswith("a"):
-        return pc.Workload.kway_plus_attribute(schema, k, schema.names[0])
-    return pc.Workload.all_kway(schema, k)
 
 
 def timed(*arguments: object, **options: object) -> tuple[pc.Plan, float]:
