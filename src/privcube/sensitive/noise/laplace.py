@@ -55,9 +55,11 @@ def _by_rejection(scale: Fraction, count: int, source: Source) -> NDArray[np.int
     kept: list[int] = []
     while len(kept) < count:
         for draw in _from_tables(Fraction(power), 2 * (count - len(kept)) + 4, source).tolist():
+            if len(kept) == count:
+                break
             if narrower == 0 or Uniform(source).below(partial(exp_bounds, abs(draw) * narrower)):
                 kept.append(draw)
-    return np.array(kept[:count], dtype=np.int64)
+    return np.array(kept, dtype=np.int64)
 
 
 def check_scale(scale: Fraction) -> None:
