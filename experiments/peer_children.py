@@ -71,7 +71,7 @@ def _environment(folder: Path, versions: Sequence[str]) -> tuple[Path, Outcome]:
     if mark.exists() and mark.read_text(encoding="utf-8").split() == list(versions):
         return python, Outcome(OK)
     shutil.rmtree(folder, ignore_errors=True)
-    pip = [str(python), "-m", "pip", "-qq", "--disable-pip-version-check", "install", *versions]
+    pip = [str(python), "-m", "pip", "-qq", "--disable-pip-version-check", "install", "--no-compile", *versions]
     start = time.perf_counter()
     for line in ([sys.executable, "-m", "venv", str(folder)], pip):
         try:

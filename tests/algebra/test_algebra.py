@@ -122,7 +122,7 @@ def test_wide_members_go_through_the_residuals() -> None:
 @pytest.mark.parametrize("coder", [_PlaceCoder, _ListCoder])
 def test_coders_decode_what_they_code(coder) -> None:
     made = coder((1, 3, 2))
-    keys = made.keys([(np.array([0, 0, 1]), 1), (np.array([1, 2, 2]), 2)], 3)
+    keys = made.extended(made.extended(made.start(3), np.array([0, 0, 1]), 1), np.array([1, 2, 2]), 2)
     residual, axis, level = made.decoded(np.asarray(keys))
     assert sorted(zip(residual.tolist(), axis.tolist(), level.tolist(), strict=True)) == [
         (0, 0, 1), (0, 1, 2), (1, 0, 1), (1, 2, 2), (2, 1, 1), (2, 2, 2),

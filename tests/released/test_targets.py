@@ -184,5 +184,10 @@ def test_arguments_of_the_wrong_kind() -> None:
 
 def test_progress_is_told() -> None:
     seen: list[str] = []
-    pc.plan_for(WORKLOAD, TARGETS, pc.PureDP(1), progress=lambda stage, done, total: seen.append(stage))
+    pc.plan_for(
+        pc.Workload.tables(SCHEMA, [("sex",)]),
+        {("sex",): 10},
+        pc.PureDP(1),
+        progress=lambda stage, done, total: seen.append(stage),
+    )
     assert set(seen) == {"planning"}

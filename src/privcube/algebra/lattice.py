@@ -151,13 +151,18 @@ class ResidualIndex:
             members = np.array(which, dtype=np.int64)
             first = family.members[which[0]]
             parts = np.array([family.members[i] for i in which], dtype=np.int64).reshape(len(which), len(first))
+            axes = axis_of[parts]
+            factors, keys = [np.ones(len(which))], [self._coder.start(len(which))]  # of ever more of the levels
+            before = (-1,) * len(first)
             for levels in itertools.product(*(patterns[part] for part in first)):
-                factor = np.ones(len(which))
-                for column, level in enumerate(levels):
-                    factor *= factor_of[parts[:, column], level]
-                there = [column for column, level in enumerate(levels) if level]
-                keys = self._coder.keys([(axis_of[parts[:, c]], levels[c]) for c in there], len(which))
-                yield members, levels, keys, factor
+                changed = (c for c, (old, new) in enumerate(zip(before, levels, strict=True)) if old != new)
+                kept = next(changed, 0)  # the levels up to here are those of the choice before
+                del factors[kept + 1 :], keys[kept + 1 :]
+                for column, level in enumerate(levels[kept:], start=kept):
+                    factors.append(factors[-1] * factor_of[parts[:, column], level])
+                    keys.append(self._coder.extended(keys[-1], axes[:, column], level) if level else keys[-1])
+                before = levels
+                yield members, levels, keys[-1], factors[-1]
 
 
 def _wide(family: Family) -> list[int]:
@@ -193,11 +198,13 @@ class _PlaceCoder:
         self._dtype: Any = np.int64 if strides[-1] < 2**62 else object
         self._strides = np.array(strides[:-1], dtype=self._dtype)
 
-    def keys(self, there: Sequence[tuple[Integers, int]], count: int) -> Any:
-        keys = np.zeros(count, dtype=self._dtype)
-        for axes, level in there:
-            keys = keys + self._strides[axes] * level
-        return keys
+    def start(self, count: int) -> Any:
+        """The keys of so many residuals without levels."""
+        return np.zeros(count, dtype=self._dtype)
+
+    def extended(self, keys: Any, axes: Integers, level: int) -> Any:
+        """Keys with a level of one more axis each, in the order of axes."""
+        return keys + self._strides[axes] * level
 
     def decoded(self, keys: Any) -> tuple[Integers, Integers, Integers]:
         """(key number, axis, level) of every level above the total."""
@@ -217,11 +224,13 @@ class _ListCoder:
         self._first = np.concatenate([[0], np.cumsum(levels)]).astype(np.int64)
         self.base = int(self._first[-1]) + 1
 
-    def keys(self, there: Sequence[tuple[Integers, int]], count: int) -> Integers:
-        keys = np.zeros(count, dtype=np.int64)
-        for axes, level in there:
-            keys = keys * self.base + self._first[axes] + level
-        return keys
+    def start(self, count: int) -> Integers:
+        """The keys of so many residuals without levels."""
+        return np.zeros(count, dtype=np.int64)
+
+    def extended(self, keys: Integers, axes: Integers, level: int) -> Integers:
+        """Keys with a level of one more axis each, in the order of axes."""
+        return keys * self.base + self._first[axes] + level
 
     def decoded(self, keys: Integers) -> tuple[Integers, Integers, Integers]:
         """(key number, axis, level) of every level above the total."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, get_args
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from privcube.algebra.lattice import Floats, Incidence, Integers
 from privcube.errors import MissingExtraError, PlanError, PrivcubeError
@@ -68,10 +69,17 @@ def plan(
     if not isinstance(workload, Workload):
         raise PlanError("workload", expected="a privcube.Workload", given=workload)
     options = PlanOptions(strategy=strategy, budgets=budgets, recovery=recovery, effort=effort, objective=objective)
-    with threadpool_limits(1, "blas"):  # small matrices: more threads get in each other's way, and change last digits
+    # Small matrices: more threads get in each other's way, and change last digits.
+    with _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
         if options.objective == "largest" or wanted is not None:
             return _least_largest(workload, guarantee, options, wanted, progress)
         return _least_total(workload, guarantee, options, progress)
+
+
+@lru_cache
+def _blas(scipy_is_loaded: bool) -> ThreadpoolController:
+    """The libraries of linear algebra; looking for them takes milliseconds, so once, and again with those of scipy."""
+    return ThreadpoolController()
 
 
 def plan_as(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress = silent) -> Plan:

@@ -55,9 +55,9 @@ _MARGIN: Final = Decimal("1e-9")
 def _with_bits(bits: int) -> tuple[decimal.Context, Decimal]:
     """Decimal arithmetic for bounds of so many bits, with 2^bits.
 
-    With d digits exp(-x) 2^bits is off by at most (x + 3) 10^(1 - d) of itself: x for the rounded argument, the rest for
-    the rounding of exp and of the product. Here x <= 5/7 (bits + 8) and d >= 0.31 bits + 13, so by less than
-    (bits + 9) 10^(-12 - 0.008 bits) < 10^-10; sums of that size are rounded by less than 10^-12. `_MARGIN` is more.
+    With d digits exp(-x) 2^bits is off by at most (x + 3) 10^(1 - d) of itself: x for the rounded argument, the rest
+    for the rounding of exp and of the product. Here x <= 5/7 (bits + 8) and d >= 0.31 bits + 13, so by less than (bits
+    + 9) 10^(-12 - 0.008 bits) < 10^-10; sums of that size are rounded by less than 10^-12. `_MARGIN` is more.
     """
     return context_of(bits * 31 // 100 + 14), Decimal(1 << bits)
 

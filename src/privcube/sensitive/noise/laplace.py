@@ -102,7 +102,13 @@ def _digit_table(scale: Fraction) -> TailTable:
         one = 1 << bits
         return ratio_bounds((low - end_high, high - end_low), (one - end_high, one - end_low), bits)
 
-    bounds = [tail(b, _BITS) for b in range(1, _DIGIT)]
+    one, step = 1 << _BITS, exp_bounds(1 / scale, _BITS)
+    end_low, end_high = exp_bounds(_DIGIT / scale, _BITS)
+    bounds, power = [], (one, one)
+    for _ in range(1, _DIGIT):
+        power = product_bounds(power, step, _BITS)
+        top = power[0] - end_high, power[1] - end_low
+        bounds.append(ratio_bounds(top, (one - end_high, one - end_low), _BITS))
     return TailTable.of(bounds, _BITS, tail, last=_DIGIT - 1)
 
 

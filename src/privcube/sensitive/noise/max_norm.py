@@ -62,7 +62,8 @@ def _ball_point(size: int, radius: int, support: Callable[[int], Cumulative], so
     count = drawn_index(support, source)
     point = np.zeros(size, dtype=np.int64)
     if count:
-        magnitudes = np.diff(_subset(radius, count, source) + 1, prepend=0)
+        magnitudes = _subset(radius, count, source) + 1
+        magnitudes[1:] -= magnitudes[:-1].copy()
         point[_subset(size, count, source)] = signed(magnitudes, source)
     return point
 
@@ -79,8 +80,10 @@ def _subset(total: int, count: int, source: Source) -> NDArray[np.int64]:
         return np.sort(np.array(list(found), dtype=np.int64))
     while True:  # the places of the smallest of random words that all differ
         keys = source(total)
-        if len(np.unique(keys)) == total:
-            return np.sort(np.argpartition(keys, count)[:count])
+        order = np.argsort(keys)
+        rising = keys[order]
+        if (rising[1:] > rising[:-1]).all():
+            return np.sort(order[:count])
 
 
 @lru_cache(maxsize=16)

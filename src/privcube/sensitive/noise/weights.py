@@ -70,19 +70,23 @@ class Cumulative:
 def drawn_index(weights: Callable[[int], Cumulative], source: Source) -> int:
     """The index i with C_(i-1) <= U C < C_i, for the cumulative weights C_i, their sum C and a uniform number U.
 
-    `weights(digits)` gives the weights to so many digits; more are asked for until the bits of U decide. It is called
-    again and again, and should remember what it worked out.
+    `weights(digits)` gives the weights to so many digits; more are asked for until the bits of U decide. It should
+    remember what it worked out.
     """
-    uniform = Uniform(source)
+    uniform, first = Uniform(source), weights(_digits(64))
 
     def below(index: int) -> bool:
         """Whether U C < C_index."""
-        return uniform.below(lambda bits: weights(_SPARE_DIGITS + bits * 31 // 100).share_bounds(index, bits))
+        return uniform.below(lambda bits: (first if bits == 64 else weights(_digits(bits))).share_bounds(index, bits))
 
-    low, high = -1, weights(_SPARE_DIGITS + 64 * 31 // 100).last
+    low, high = -1, first.last
     while not below(high):
         low, high = high, 2 * high + 1
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if below(middle) else (middle, high)
     return high
+
+
+def _digits(bits: int) -> int:
+    return _SPARE_DIGITS + bits * 31 // 100
