@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install --constraint constraints.txt
 
+# One more than cores: some tests wait for Spark, for databases and for other processes.
+WORKERS = $$($(BIN)/python -c 'import os; print(1 + os.cpu_count())')
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench audit experiments docs clean
 
@@ -38,7 +41,7 @@ demo: $(VENV)/.runtime
 	@$(BIN)/privcube demo privcube-demo
 
 test: $(VENV)/.development
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 check: $(VENV)/.development
 	$(BIN)/ruff check .

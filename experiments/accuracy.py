@@ -48,7 +48,7 @@ def run(folder: Path, quick: bool) -> None:
 def simulated(
     names: Sequence[str],
     choices: Sequence[Choice],
-    guarantees: list[Guarantee],
+    guarantees: Sequence[Guarantee],
     effort: Effort,
     repetitions: int,
     workers: int,
@@ -66,7 +66,7 @@ def simulated(
 
 
 def _of_case(
-    case: tuple[str, str], choices: Sequence[Choice], guarantees: list[Guarantee], effort: Effort, repetitions: int
+    case: tuple[str, str], choices: Sequence[Choice], guarantees: Sequence[Guarantee], effort: Effort, repetitions: int
 ) -> list[Row]:
     start, (each, name) = time.perf_counter(), case
     rows = [row for choice in choices for row in points(dataset(each), name, choice, guarantees, effort, repetitions)]
@@ -89,7 +89,7 @@ def summarise(folder: Path, names: Sequence[str], ways: Sequence[int]) -> None:
 
 
 def points(
-    data: Dataset, name: str, choice: Choice, guarantees: list[Guarantee], effort: Effort, repetitions: int
+    data: Dataset, name: str, choice: Choice, guarantees: Sequence[Guarantee], effort: Effort, repetitions: int
 ) -> Iterator[Row]:
     """Simulated and predicted errors of one strategy, planned once: shares do not depend on the amount.
 

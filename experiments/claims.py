@@ -19,6 +19,7 @@ import privcube as pc
 from experiments.data import Dataset, dataset, workload
 from experiments.results import Row, chosen
 from experiments.simulate import PAIRS, PAPER, Choice, planned, predicted
+from privcube.model.options import Recovery
 
 SIMULATED: Final = "scaled error, simulated"
 SCALED: Final = "scaled error, predicted"
@@ -92,7 +93,7 @@ def predicted_gains(names: Sequence[tuple[str, str]]) -> list[Row]:
 
 
 def _readings(data: Dataset, name: str, base: Choice, plus: Choice) -> Iterator[tuple[str, float, float]]:
-    def both(schema: pc.Schema, recovery: str) -> list[pc.Plan]:
+    def both(schema: pc.Schema, recovery: Recovery) -> list[pc.Plan]:
         asked = workload(schema, name)
         return [planned(asked, pc.PureDP(1), replace(choice, recovery=recovery)) for choice in (base, plus)]
 

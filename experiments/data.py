@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import privcube as pc
+from privcube.model.workload import Table
 
 FROM_FILE: Final = "file"
 STAND_IN: Final = "generated stand-in"
@@ -64,10 +65,10 @@ class Dataset:
         """Its name in plots."""
         return self.name if self.data == FROM_FILE else f"{self.name} ({self.data})"
 
-    def counts(self, table: tuple[str, ...]) -> NDArray[np.int64]:
+    def counts(self, table: Table) -> NDArray[np.int64]:
         """The exact counts of a table."""
-        shape = tuple(self.schema[name].cells for name in table)
-        keys = np.ravel_multi_index(tuple(self.codes[name].to_numpy() for name in table), shape)
+        shape = tuple(self.schema[name].cells for name in map(str, table))
+        keys = np.ravel_multi_index(tuple(self.codes[name].to_numpy() for name in map(str, table)), shape)
         return np.bincount(keys, minlength=int(np.prod(shape))).reshape(shape)
 
 

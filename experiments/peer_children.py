@@ -43,8 +43,15 @@ def run_script(python: Path, script: Path, job: Mapping[str, object], limit: flo
         asked.write_text(json.dumps({**job, "result": str(result)}), encoding="utf-8")
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         line = [str(python), str(script), str(asked)]
-        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-        child = subprocess.Popen(line, cwd=folder, env=environment, start_new_session=True, **streams)
+        child = subprocess.Popen(
+            line,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         try:
             _, said = child.communicate(timeout=limit)
         except subprocess.TimeoutExpired:

@@ -27,6 +27,7 @@ from experiments.peer_systems import CASES, EVEN, OTHERS, PRIVCUBE, SYSTEMS
 from experiments.peer_words import section
 from experiments.results import Row, chosen, read_rows, short, write_rows
 from privcube.model.guarantee import Guarantee
+from privcube.model.workload import Table
 
 __all__ = ["NAME", "run", "section"]
 NAME: Final = "peers"
@@ -38,7 +39,7 @@ REFERENCE: Final = Path(__file__).resolve().parents[2] / "shared" / "reference" 
 
 
 _REFERENCE_NAMES: Final = {"1way": "Q1", "Q1=1way": "Q1", "2way": "Q2", "Q2=2way": "Q2", "3way": "Q3"}
-Tables = Sequence[tuple[str, ...]]
+Tables = Sequence[Table]
 Rows = Sequence[dict[str, str]]
 
 
@@ -134,8 +135,8 @@ def measured(
 
 def disagreement(tables: Tables, true: Sequence[np.ndarray], release: Sequence[Sequence[float]]) -> float:
     """The largest difference between two tables of a release on a count that both imply."""
-    lowest: dict[tuple[str, ...], np.ndarray] = {}
-    highest: dict[tuple[str, ...], np.ndarray] = {}
+    lowest: dict[Table, np.ndarray] = {}
+    highest: dict[Table, np.ndarray] = {}
     for table, counts, values in zip(tables, true, release, strict=True):
         array = np.reshape(values, counts.shape)
         for kept in (axes for few in range(array.ndim + 1) for axes in combinations(range(array.ndim), few)):

@@ -311,7 +311,7 @@ def _time(seconds: float) -> str:
 
 
 def _storage(size: float) -> str:
-    unit, name = next(pair for pair in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")) if size >= pair[0] or pair[1] == "MB")
+    unit, name = next((pair for pair in ((1e12, "TB"), (1e9, "GB")) if size >= pair[0]), (1e6, "MB"))
     return f"{_rounded(size / unit)} {name}"
 
 

@@ -188,7 +188,9 @@ def _engines(counts: Sequence[int], quick: bool) -> list[Row]:
     case = (QUICK_CASES if quick else CASES)[0]
     with tempfile.TemporaryDirectory() as name:
         sources = [_written(Path(name) / str(rows), case, rows) for rows in counts]
-        found = [("local", [_counting_seconds(str(source), case) for source in sources], RUN)]
+        found: list[tuple[str, Sequence[float | str], str]] = [
+            ("local", [_counting_seconds(str(source), case) for source in sources], RUN)
+        ]
         if quick:
             found.append(("Spark", [""] * len(counts), "left out: it takes longer to start than a quick run may"))
         else:

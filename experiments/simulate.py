@@ -40,9 +40,9 @@ class Choice:
 
 
 I = Choice("I", "base_counts", "uniform", "direct")  # noqa: E741
-Q, Q_PLUS = (Choice(s, "marginals", b, "direct") for s, b in (("Q", "uniform"), ("Q+", "optimal")))
-F, F_PLUS = (Choice(s, "fourier", b, "direct") for s, b in (("F", "uniform"), ("F+", "optimal")))
-C, C_PLUS = (Choice(s, "clusters", b, "direct") for s, b in (("C", "uniform"), ("C+", "optimal")))
+Q, Q_PLUS = Choice("Q", "marginals", "uniform", "direct"), Choice("Q+", "marginals", "optimal", "direct")
+F, F_PLUS = Choice("F", "fourier", "uniform", "direct"), Choice("F+", "fourier", "optimal", "direct")
+C, C_PLUS = Choice("C", "clusters", "uniform", "direct"), Choice("C+", "clusters", "optimal", "direct")
 PAPER: Final = (I, Q, Q_PLUS, F, F_PLUS, C, C_PLUS)
 PAIRS: Final = ((Q, Q_PLUS), (F, F_PLUS), (C, C_PLUS))
 AUTO: Final = Choice("auto", "auto", "optimal", "optimal")

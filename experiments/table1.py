@@ -72,19 +72,22 @@ def _error_of_a_table(workload: pc.Workload, guarantee: Guarantee, choice: Choic
 def formula(strategy: BoundedStrategy, d: int, k: int, delta: float | None) -> float:
     """What Table 1 has inside its O, at epsilon 1."""
     tables, more = comb(d, k), comb(d + k, k)
+    found: dict[str, float]
     if delta is None:
-        return {
+        found = {
             "base_counts": 2.0 ** ((d + k) / 2),
             "marginals": 2.0**k * tables,
             "fourier_uniform": k * tables * sqrt(2.0**k),
             "fourier": k * sqrt(tables * more),
-        }[strategy]
-    return sqrt(log(1 / delta)) * {
+        }
+        return found[strategy]
+    found = {
         "base_counts": 2.0 ** ((d + k) / 2),
         "marginals": 2.0**k * sqrt(tables),
         "fourier_uniform": sqrt(k * 2.0**k * tables),
         "fourier": sqrt(k * more),
-    }[strategy]  # fmt: skip
+    }
+    return sqrt(log(1 / delta)) * found[strategy]
 
 
 def _figure(rows: list[dict[str, str]]) -> Any:

@@ -90,13 +90,20 @@ class Plan:
             factors.update(zip(bundle, bundle_factors(self.frame, [self.groups[g] for g in bundle]), strict=True))
         return factors
 
+    @cached_property
+    def _of_one_share(self) -> Fraction:
+        """The scale, or variance, of noise on a count that moves by 1 and has one share of the budget."""
+        if isinstance(self.guarantee, PureDP):
+            return self.denominator / self.guarantee.epsilon
+        return self.denominator * self.guarantee.gaussian_variance
+
     def noise_scale(self, group: int) -> Fraction:
         """Pure: the scale of a group's Laplace noise, or of the max-norm noise of its bundle, exactly."""
         if not isinstance(self.guarantee, PureDP):
             raise PlanError("noise_scale", expected="a pure guarantee; others have a noise_variance")
         number = self._bundle_of[group]
         moved = max(largest_l1(self.guarantee, self.groups[each]) for each in self.noised_together[number])
-        return moved * self.denominator / (self.guarantee.epsilon * self.shares[number])
+        return moved * self._of_one_share / self.shares[number]
 
     def noise_variance(self, group: int) -> Fraction:
         """The variance of the noise on every row of a group, of the continuous distribution with the same scale.
@@ -108,7 +115,7 @@ class Plan:
         if isinstance(self.guarantee, PureDP):
             return 2 * self._bundle_factors[group] * self.noise_scale(group) ** 2
         moved = squared_l2(self.guarantee, self.frame, self.groups[group])
-        return self.guarantee.gaussian_variance * moved * self.denominator / self.shares[group]
+        return moved * self._of_one_share / self.shares[group]
 
     def noise_variances(self) -> NDArray[np.float64]:
         """The noise variances of all groups as floats."""

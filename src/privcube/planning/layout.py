@@ -48,7 +48,10 @@ class Layout:
         return counts
 
     def padded(self, table: Table, real: NDArray[_Number]) -> NDArray[_Number]:
-        """The other way round: the padded cells of a table, empty where there is no real one."""
+        """The other way round: the padded cells of a table, empty where there is no real one.
+
+        Further axes at the end stay as they are.
+        """
         counts: NDArray[_Number] = real
         for at, entry in enumerate(table):
             size, positions = self._entry(entry)
@@ -57,6 +60,11 @@ class Layout:
                 wider[(slice(None),) * at + (positions,)] = counts
                 counts = wider
         return counts
+
+    def look(self, entry: str | Axis) -> tuple[int, bytes]:
+        """Entries that look alike have the same padded cells, of which the same are real."""
+        size, positions = self._entry(entry)
+        return size, b"" if positions is None else positions.tobytes()
 
     def _entry(self, entry: str | Axis) -> tuple[int, NDArray[np.int64] | None]:
         """How many padded cells an entry has, and which of them are real; None if all are, in order."""

@@ -1,6 +1,14 @@
-"""Exact answers to query groups from exact tables, in whole numbers. Zone: SENSITIVE."""
+"""Exact answers to query groups from exact tables, in whole numbers. Zone: SENSITIVE.
+
+Groups that ask the same of tables that look alike are answered together: their tables are put behind each other along
+one more axis, the last, and added up once.
+"""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,34 +18,89 @@ from privcube.algebra.residuals import helmert_rows
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, MatrixGroup, QueryGroup, SketchGroup
-from privcube.model.workload import Table
 from privcube.planning.layout import Layout
 
 Counts = NDArray[np.int64]
+Attributes = tuple[str, ...]
+
+_SLICE_CELLS: Final = 2**20
+_LARGEST: Final = 2**62
+_HALF: Final = 32  # bits
 
 
-def exact_answers(layout: Layout, group: Group, table: Table, counts: Counts) -> Counts:
-    """The answers to a group, row-major, from the exact counts of a table whose attributes include the group's.
+def exact_answers(
+    layout: Layout, groups: Sequence[Group], tables: Sequence[Attributes], counts_of: Callable[[Attributes], Counts]
+) -> list[Counts]:
+    """The answers to groups, each row-major, from the exact counts of a table each whose attributes include its own.
 
     >>> from privcube.model.groups import GroupPart
     >>> from privcube.model.schema import Schema
     >>> frame = Frame(Schema.from_sizes({"a": 2, "b": 2}), "binary")
-    >>> exact_answers(Layout(frame), (GroupPart(0, 1, "contrast"),), ("a", "b"), np.array([[5, 1], [2, 0]]))
-    array([4])
+    >>> group = (GroupPart(0, 1, "contrast"),)
+    >>> exact_answers(Layout(frame), [group], [("a", "b")], lambda table: np.array([[5, 1], [2, 0]]))
+    [array([4])]
     """
-    frame = layout.frame
+    found: dict[int, Counts] = {}
+    alike: defaultdict[Hashable, list[int]] = defaultdict(list)
+    asked = _Asked(layout)
+    for number, (group, table) in enumerate(zip(groups, tables, strict=True)):
+        if isinstance(group, SketchGroup):
+            found[number] = _bucket_sums(layout.frame, group, table, _whole(counts_of(table)))
+        elif isinstance(group, MatrixGroup):
+            found[number] = _matrix_sums(group, table, _whole(counts_of(table)))
+        else:
+            alike[asked.of(group, table)].append(number)
+    for numbers in alike.values():
+        group, table = groups[numbers[0]], tables[numbers[0]]
+        step = max(1, _SLICE_CELLS // max(1, counts_of(table).size))
+        for start in range(0, len(numbers), step):
+            which = numbers[start : start + step]
+            counts = np.stack([_whole(counts_of(tables[number])) for number in which], axis=-1)
+            found.update(zip(which, _sums(layout, group, table, counts), strict=True))  # type: ignore[arg-type]
+    return [found[number] for number in range(len(groups))]
+
+
+def _whole(counts: Counts) -> Counts:
     if counts.dtype.kind not in "iu":
         raise PlanError("exact counts", expected="whole numbers")
-    if isinstance(group, SketchGroup):
-        return _bucket_sums(frame, group, table, counts)
-    if isinstance(group, MatrixGroup):
-        return _matrix_sums(group, table, counts)
-    axes = [spot for entry in table for spot in frame.footprint(frame.schema[_plain(entry)])]
-    answers = layout.padded(table, counts.astype(np.int64, copy=False))
-    answers = answers.reshape([frame.sizes[axis][level] for axis, level in axes])
+    return counts.astype(np.int64, copy=False)
+
+
+class _Asked:
+    """What groups ask of tables, by attribute: the same for two whose answers are worked out alike."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._looks: dict[object, int] = {}
+        self._attributes: dict[str, tuple[int, tuple[int, ...]]] = {}  # how each looks, and its axes
+
+    def of(self, group: QueryGroup, table: Attributes) -> Hashable:
+        """Refuses a table without an attribute of the group."""
+        wanted = {part.axis: part[1:] for part in group}
+        asked: list[object] = []
+        for name in table:
+            look, axes = self._attributes.get(name) or self._attribute(name)
+            asked += [look, *[wanted.pop(axis, None) for axis in axes]]
+        if wanted:
+            raise PlanError("exact counts", expected="a table with all attributes of the group")
+        return tuple(asked)
+
+    def _attribute(self, name: str) -> tuple[int, tuple[int, ...]]:
+        frame = self._layout.frame
+        spots = frame.footprint(frame.schema[name])
+        look = self._layout.look(name), tuple([(tuple(frame.fan_outs[axis]), level) for axis, level in spots])
+        known = self._looks.setdefault(look, len(self._looks)), tuple([axis for axis, _ in spots])
+        self._attributes[name] = known
+        return known
+
+
+def _sums(layout: Layout, group: QueryGroup, table: Attributes, counts: Counts) -> Counts:
+    """The answers to a group, row-major, from each of the tables along the last axis."""
+    frame = layout.frame
+    axes = [spot for name in table for spot in frame.footprint(frame.schema[name])]
+    answers = layout.padded(table, counts)
+    answers = answers.reshape([*(frame.sizes[axis][level] for axis, level in axes), counts.shape[-1]])
     wanted = {part.axis: part for part in group}
-    if not set(wanted) <= {axis for axis, _ in axes}:
-        raise PlanError("exact counts", expected="a table with all attributes of the group")
     _refuse_overflow(_largest_entry(frame, group), counts)
     for at, (axis, _) in reversed(list(enumerate(axes))):
         if axis not in wanted:
@@ -51,7 +114,7 @@ def exact_answers(layout: Layout, group: Group, table: Table, counts: Counts) ->
             families = np.moveaxis(answers, at, -1).reshape(-1, rows.shape[1]) @ rows.T
             lead = [size for i, size in enumerate(answers.shape) if i != at]
             answers = np.moveaxis(families.reshape(*lead, -1), -1, at)
-    return np.asarray(answers, dtype=np.int64).ravel()
+    return np.ascontiguousarray(answers.reshape(-1, counts.shape[-1]).T, dtype=np.int64)
 
 
 def _largest_entry(frame: Frame, group: QueryGroup) -> int:
@@ -63,31 +126,32 @@ def _largest_entry(frame: Frame, group: QueryGroup) -> int:
 
 
 def _refuse_overflow(largest: int, counts: Counts) -> None:
-    """An answer is at most the number of records times the largest entry of its row."""
-    total = (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
-    if total * largest > 2**62:
+    """An answer is at most the number of records of its table times the largest entry of its row.
+
+    The tables stand along the last axis. Their totals are added up in halves of 32 bits, which cannot overflow.
+    """
+    mask = 2**_HALF - 1
+    cells = counts.reshape(-1, counts.shape[-1])
+    low = (cells & mask).sum(axis=0)
+    high = (cells >> _HALF).sum(axis=0) + (low >> _HALF)
+    most = _LARGEST // largest
+    if np.any((high > most >> _HALF) | ((high == most >> _HALF) & (low & mask > most & mask))):
         raise PlanError("exact counts", expected="few enough records for answers of 62 bits")
 
 
-def _matrix_sums(group: MatrixGroup, table: Table, counts: Counts) -> Counts:
+def _matrix_sums(group: MatrixGroup, table: Attributes, counts: Counts) -> Counts:
     if not set(group.attributes) <= set(table):
         raise PlanError("exact counts", expected="a table with all attributes of the group")
-    _refuse_overflow(int(np.abs(group.matrix).max()), counts)
-    out = tuple(at for at, entry in enumerate(table) if entry not in group.attributes)
+    _refuse_overflow(int(np.abs(group.matrix).max()), counts[..., None])
+    out = tuple(at for at, name in enumerate(table) if name not in group.attributes)
     cells = counts.astype(np.int64, copy=False).sum(axis=out)
     return np.asarray(group.matrix @ cells.ravel(), dtype=np.int64)
 
 
-def _bucket_sums(frame: Frame, group: SketchGroup, table: Table, counts: Counts) -> Counts:
+def _bucket_sums(frame: Frame, group: SketchGroup, table: Attributes, counts: Counts) -> Counts:
     if table != frame.schema.names:
         raise PlanError("exact counts", expected="the base table, for a sketch")
     bucket, sign = bucket_and_sign(group.partition, group.buckets, counts.size)
     sums = np.zeros(group.buckets, dtype=np.int64)
     np.add.at(sums, bucket, sign * counts.ravel().astype(np.int64))
     return sums
-
-
-def _plain(entry: object) -> str:
-    if not isinstance(entry, str):
-        raise PlanError("exact counts", expected="a table of single values, without levels or ranges")
-    return entry

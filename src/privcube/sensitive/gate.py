@@ -97,11 +97,7 @@ def measure(
     engine.prepare(request)
     ledger.charge(plan.digest, plan.guarantee)
     counts = engine.count(request, progress)
-    layout = Layout(plan.frame)
-    exact = [
-        exact_answers(layout, group, table, counts.for_the_gate(table))
-        for group, table in zip(plan.groups, table_of, strict=True)
-    ]
+    exact = exact_answers(Layout(plan.frame), plan.groups, table_of, counts.for_the_gate)
     return Measurements(plan, np.concatenate(exact) + _noise(plan, noise_from or SystemNoise()))
 
 
@@ -194,7 +190,8 @@ def verify_by_brute_force(plan: Plan) -> None:
         return
     layout = Layout(plan.frame)
     units = np.eye(cells, dtype=np.int64).reshape(cells, *schema.shape)
-    columns = [[exact_answers(layout, group, schema.names, unit) for group in plan.groups] for unit in units]
+    tables = [schema.names] * len(plan.groups)
+    columns = [exact_answers(layout, plan.groups, tables, {schema.names: unit}.__getitem__) for unit in units]
     if plan.guarantee.neighbors == "replace_one":
         changes = [
             [left - right for left, right in zip(one, other, strict=True)] for one, other in combinations(columns, 2)

@@ -2,6 +2,7 @@
 
 bits            random words, and comparisons of a uniform number with a probability until its bits decide
 fixed           bounds on exponentials in whole-number arithmetic
+coins           many decisions with probabilities exp(-x) at once
 tables          draws from a distribution given by bounds on its tails
 weights         draws of an index by weights given by bounds
 laplace         discrete Laplace noise

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache, partial
+from math import isqrt
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,6 @@ from privcube.sensitive.noise.wide_gaussian import wide_gaussian
 
 _BITS: Final = 320
 _LARGEST_TABLE_VARIANCE: Final = 2**20
-_WORTH_A_TABLE: Final = 512
 _SMALLEST: Final = Fraction(1, 10**15)
 _LARGEST: Final = Fraction(10**30)
 
@@ -32,7 +32,7 @@ def discrete_gaussian(variance: Fraction, count: int, source: Source = system_wo
     """Independent draws of discrete Gaussian noise."""
     if not isinstance(variance, Fraction) or not _SMALLEST <= variance <= _LARGEST:
         raise GuaranteeError("noise variance", expected="a fraction from 1e-15 to 1e30", given=variance)
-    if variance > _LARGEST_TABLE_VARIANCE or count < _WORTH_A_TABLE:
+    if variance > _LARGEST_TABLE_VARIANCE or count < 1000 + 400 * isqrt(int(variance)):  # draws for a table to be worth
         return wide_gaussian(variance, count, source)
     magnitude = _table(variance).draw(count, source)
     return signed(magnitude, source)

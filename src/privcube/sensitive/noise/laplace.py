@@ -7,25 +7,25 @@ Up to a scale of about a thousand |X| is drawn from a table of its tails, 2 r^k 
 the sign from one more bit. Beyond, X = G - G' for two geometric numbers with P(G >= k) = r^k; and G = 1024 A + B, where
 A is geometric with scale/1024 and B, independent of it, has P(B >= b) = (r^b - r^1024) / (1 - r^1024): the weight
 r^(1024 a + b) is a product. So a scale of any size takes a few small tables. Few draws at a time take none of their
-own: they are draws of the next power of two, each kept with the probability that makes up for it, decided exactly.
+own: they are draws of the next power of two, each kept with the probability that makes up for it (`coins`).
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import GuaranteeError
-from privcube.sensitive.noise.bits import Source, Uniform, signed, system_words
+from privcube.sensitive.noise.bits import Source, signed, system_words
+from privcube.sensitive.noise.coins import coins, times
 from privcube.sensitive.noise.fixed import exp_bounds, product_bounds, ratio_bounds
 from privcube.sensitive.noise.tables import TailTable
 
 _BITS: Final = 320
-_WORTH_A_TABLE: Final = 512  # draws; fewer are made from the tables of powers of two
 _LARGEST_TABLE_SCALE: Final = 1500
 _DIGIT: Final = 1024
 _SMALLEST_SCALE: Final = Fraction(1, 10**15)
@@ -35,9 +35,14 @@ _LARGEST_SCALE: Final = Fraction(10**15)
 def discrete_laplace(scale: Fraction, count: int, source: Source = system_words) -> NDArray[np.int64]:
     """Independent draws of discrete Laplace noise."""
     check_scale(scale)
-    if count < _WORTH_A_TABLE:
+    if count < _worth_a_table(scale):
         return _by_rejection(scale, count, source)
     return _from_tables(scale, count, source)
+
+
+def _worth_a_table(scale: Fraction) -> int:
+    """Fewer draws take less time from the tables of powers of two: an entry takes as long as a few of them."""
+    return 512 + 120 * int(scale) if scale <= _LARGEST_TABLE_SCALE else 10_000
 
 
 def _from_tables(scale: Fraction, count: int, source: Source) -> NDArray[np.int64]:
@@ -52,14 +57,17 @@ def _by_rejection(scale: Fraction, count: int, source: Source) -> NDArray[np.int
     while power < scale:
         power *= 2
     narrower = 1 / scale - Fraction(1, power)
-    kept: list[int] = []
-    while len(kept) < count:
-        for draw in _from_tables(Fraction(power), 2 * (count - len(kept)) + 4, source).tolist():
-            if len(kept) == count:
-                break
-            if narrower == 0 or Uniform(source).below(partial(exp_bounds, abs(draw) * narrower)):
-                kept.append(draw)
-    return np.array(kept, dtype=np.int64)
+    kept = [np.zeros(0, dtype=np.int64)]
+    missing = count
+    while missing:
+        draws = _from_tables(Fraction(power), 2 * missing + 4, source)
+        kept.append(draws[_kept(np.abs(draws), narrower, source)][:missing])
+        missing -= len(kept[-1])
+    return np.concatenate(kept)
+
+
+def _kept(sizes: NDArray[np.int64], narrower: Fraction, source: Source) -> NDArray[np.bool_]:
+    return coins(source(len(sizes)), times(sizes, narrower), lambda place: int(sizes[place]) * narrower, source)
 
 
 def check_scale(scale: Fraction) -> None:

@@ -7,36 +7,32 @@ is kept with probability p = exp(-((m K + r)^2 / variance - K^2 / c) / 2), which
 a zero with a minus is dropped, as it would count zero twice. What is kept has weight exp(-(m K + r)^2 / (2 variance)),
 exactly.
 
-Whether a uniform number U is below p is decided by bounds on p, narrowed until they decide (`bits`). For many draws two
-tables over K spare most of that work: below the least p of the cell, or above the largest, the first 64 bits of U
-decide.
+Whether it is kept is a coin that comes up with probability p (`coins`).
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import isqrt
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.sensitive.noise.bits import Source, Uniform, Words, signed, uniform_below
-from privcube.sensitive.noise.fixed import exp_bounds, product_bounds, ratio_bounds
+from privcube.sensitive.noise.bits import Source, signed, uniform_below
+from privcube.sensitive.noise.coins import LARGEST, POINT, Exponents, coins, times
+from privcube.sensitive.noise.fixed import ratio_bounds
 from privcube.sensitive.noise.gaussian_tails import tail_bound, tail_bounds
 from privcube.sensitive.noise.tables import TailTable
 
-_BITS: Final = 192
 _LARGEST_COARSE: Final = 2**16
-_MANY: Final = 512  # draws that are worth two tables of their own
-_UNDECIDED: Final = (np.zeros(1, dtype=np.uint64), np.full(1, 2**64 - 1, dtype=np.uint64))  # tables that decide nothing
+_FAR: Final = 2**63 - 1
 
 
 def wide_gaussian(variance: Fraction, count: int, source: Source) -> NDArray[np.int64]:
     """Independent draws of discrete Gaussian noise."""
     coarse, width = _grid(variance)
-    sure, never = _bands(variance, coarse, width) if count >= _MANY else _UNDECIDED
     table = _coarse_table(coarse)
     kept = [np.zeros(0, dtype=np.int64)]
     missing = count
@@ -44,20 +40,29 @@ def wide_gaussian(variance: Fraction, count: int, source: Source) -> NDArray[np.
         tries = missing + missing // 4 + 4
         cell = table.draw(tries, source)
         value = cell * width + uniform_below(width, tries, source)
-        words = source(tries)
-        known = np.minimum(cell, len(sure) - 1)
-        accepted = words < sure[known]
-        open_cases = ~accepted & (words <= never[known])
-        for place in np.flatnonzero(open_cases).tolist():
-            x, k = int(value[place]), int(cell[place])
-            exponent = (x**2 / variance - Fraction(k**2, coarse)) / 2
-            accepted[place] = Uniform(source, int(words[place])).below(partial(exp_bounds, exponent))
         sign = signed(np.ones(tries, dtype=np.int64), source)
-        accepted &= (value > 0) | (sign > 0)
-        found = (sign * value)[accepted][:missing]
-        kept.append(found)
-        missing -= len(found)
+        accepted = _kept(value, cell, variance, coarse, source) & ((value > 0) | (sign > 0))
+        kept.append((sign * value)[accepted][:missing])
+        missing -= len(kept[-1])
     return np.concatenate(kept)
+
+
+def _kept(
+    value: NDArray[np.int64], cell: NDArray[np.int64], variance: Fraction, coarse: int, source: Source
+) -> NDArray[np.bool_]:
+    def exponent(place: int) -> Fraction:
+        return (int(value[place]) ** 2 / variance - Fraction(int(cell[place]) ** 2, coarse)) / 2
+
+    return coins(source(len(value)), _exponents(value, cell, variance, coarse), exponent, source)
+
+
+def _exponents(value: NDArray[np.int64], cell: NDArray[np.int64], variance: Fraction, coarse: int) -> Exponents:
+    """Bounds on (value^2 / variance - cell^2 / coarse) / 2, where these numbers are small enough to have any."""
+    small = (value < 2**31) & (cell * cell < 120 * coarse)
+    low, high = times(np.where(small, np.where(small, value, 0) ** 2, _FAR), 1 / (2 * variance))
+    known = high < LARGEST
+    proposed = np.where(known, cell * cell, 0) << POINT - coarse.bit_length()  # the bits of 4^j are 2 j + 1
+    return np.maximum(low - proposed, 0), np.where(known, high - proposed, LARGEST)
 
 
 def _grid(variance: Fraction) -> tuple[int, int]:
@@ -80,31 +85,3 @@ def _coarse_table(coarse: int) -> TailTable:
     known = tail_bounds(variance, bits)
     whole = ((2 << bits) - known[0][1], (2 << bits) - known[0][0])
     return TailTable.of([ratio_bounds(each, whole, bits) for each in known], bits, one_sided)
-
-
-@lru_cache(maxsize=512)
-def _bands(variance: Fraction, coarse: int, width: int) -> tuple[Words, Words]:
-    """Per K: words below the first prove U < p for every r, words above the second prove U >= p for every r.
-
-    The exponents are a K^2 + b K + c; each step from K to K + 1 multiplies by g, and g by exp(-2 a).
-    """
-    a = (width**2 / variance - Fraction(1, coarse)) / 2
-    cells = 10 * isqrt(coarse) + 10
-    sure = _quadratic(cells, a, width * (width - 1) / variance, (width - 1) ** 2 / (2 * variance))
-    never = _quadratic(cells, a, Fraction(0), Fraction(0))
-    shift, top = _BITS - 64, 2**64 - 1
-    # The last entry serves all K beyond: never accepted, never rejected by the table.
-    low = [min(bounds[0] >> shift, top) for bounds in sure] + [0]
-    high = [min(bounds[1] >> shift, top) for bounds in never] + [top]
-    return np.array(low, dtype=np.uint64), np.array(high, dtype=np.uint64)
-
-
-def _quadratic(cells: int, a: Fraction, b: Fraction, c: Fraction) -> list[tuple[int, int]]:
-    """Bounds on exp(-(a k^2 + b k + c)) for k = 0, 1, ..."""
-    value, growth, step = exp_bounds(c, _BITS), exp_bounds(a + b, _BITS), exp_bounds(2 * a, _BITS)
-    bounds = []
-    for _ in range(cells):
-        bounds.append(value)
-        value = product_bounds(value, growth, _BITS)
-        growth = product_bounds(growth, step, _BITS)
-    return bounds
