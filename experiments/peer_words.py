@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from experiments.data import STAND_IN
-from experiments.peer_children import OK
+from experiments.peer_children import LEFT_OUT, OK
 from experiments.peer_systems import PRIVCUBE, SYSTEMS
 from experiments.results import chosen, escaped, read_rows, short
 
@@ -50,7 +50,7 @@ def _errors_table(rows: Rows) -> str:
         for data, asked in cases:
             own = chosen(rows, dataset=data, workload=asked, system=peer.name)
             words = [short(float(row["error in records"])) if row["status"] == OK else row["status"] for row in own]
-            shown.append(" / ".join(dict.fromkeys(words) if words[0] == words[-1] else words))
+            shown.append(words[0] if words[0] == words[-1] == LEFT_OUT else " / ".join(words))
         lines.append(f"| {peer.name} | " + " | ".join(shown) + " |")
     return "\n".join(lines)
 

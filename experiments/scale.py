@@ -73,7 +73,7 @@ def _short_version(rows: Rows) -> str:
             "there. All other stages know nothing of rows.",
             f"- **Tables cost time.** A whole release of {_many(whole['tables'])} tables, {_many(whole['cells'])} "
             f"counts ({whole['attributes']} attributes of {whole['size']} values, {whole['guarantee']}), takes "
-            f"{_time(float(whole['total seconds']))} and {_most(whole):.2g} GB; most of it is {slowest}, "
+            f"{_time(float(whole['total seconds']))} and {_most(whole):.2g} GB; the longest stage is {slowest}, "
             f"{_time(float(whole[f'{slowest} seconds']))}.",
             f"- **Counts cost memory.** {_many(widest['cells'])} of them, {_many(widest['tables'])} tables of "
             f"{widest['attributes']} attributes of {widest['size']} values, are planned in "
