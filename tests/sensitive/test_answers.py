@@ -52,6 +52,13 @@ def test_what_is_refused() -> None:
         answers_to(made, made.groups[0], ("a",), np.ones(2, dtype=np.int64))
 
 
+def test_coefficients_of_another_table_are_refused() -> None:
+    made = plan(Workload.all_kway(SCHEMA, 2), PureDP(1), "fourier")
+    counts = np.ones((2, 3), dtype=np.int64)
+    with pytest.raises(errors.PlanError, match="all attributes"):
+        exact_answers(Layout(made.frame), made.groups, [("a", "b")] * len(made.groups), lambda _: counts)
+
+
 def test_answers_that_would_not_fit_are_refused() -> None:
     """Helmert rows multiply counts by up to f - 1."""
     schema = Schema.from_sizes({"a": 9})

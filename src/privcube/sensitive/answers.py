@@ -1,13 +1,13 @@
 """Exact answers to query groups from exact tables, in whole numbers. Zone: SENSITIVE.
 
 Groups that ask the same of tables that look alike are answered together: their tables are put behind each other along
-one more axis, the last, and added up once.
+one more axis, the last, and added up once. Many Fourier coefficients of a table come from one Walsh-Hadamard transform.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -41,23 +41,76 @@ def exact_answers(
     [array([4])]
     """
     found: dict[int, Counts] = {}
-    alike: defaultdict[Hashable, list[int]] = defaultdict(list)
-    asked = _Asked(layout)
+    products: dict[int, QueryGroup] = {}
     for number, (group, table) in enumerate(zip(groups, tables, strict=True)):
         if isinstance(group, SketchGroup):
             found[number] = _bucket_sums(layout.frame, group, table, _whole(counts_of(table)))
         elif isinstance(group, MatrixGroup):
             found[number] = _matrix_sums(group, table, _whole(counts_of(table)))
         else:
-            alike[asked.of(group, table)].append(number)
+            products[number] = group
+    found.update(_coefficients(layout, products, tables, counts_of))
+    others = {number: group for number, group in products.items() if number not in found}
+    found.update(_together(layout, others, tables, counts_of))
+    return [found[number] for number in range(len(groups))]
+
+
+def _coefficients(
+    layout: Layout,
+    groups: Mapping[int, QueryGroup],
+    tables: Sequence[Attributes],
+    counts_of: Callable[[Attributes], Counts],
+) -> Iterator[tuple[int, Counts]]:
+    """The Fourier coefficients of tables that have more of them to answer than axes."""
+    of_table: defaultdict[Attributes, list[int]] = defaultdict(list)
+    for number, group in groups.items():
+        if all(part.kind == "contrast" for part in group):
+            of_table[tables[number]].append(number)
+    for table, numbers in of_table.items():
+        spots = _spots(layout.frame, table)
+        if len(numbers) <= len(spots) or any(layout.frame.sizes[axis][level] != 2 for axis, level in spots):
+            continue
+        values = _transformed(layout, table, _whole(counts_of(table)))
+        for number in numbers:
+            own = {part.axis for part in groups[number]}
+            place = tuple([int(axis in own) for axis, _ in spots])
+            if sum(place) < len(own):
+                raise _lacking()
+            yield number, values[place].reshape(1)
+
+
+def _transformed(layout: Layout, table: Attributes, counts: Counts) -> Counts:
+    """A table over axes of two halves: along each the sum of the halves, and the first less the second."""
+    _refuse_overflow(1, counts[..., None])
+    answers = layout.padded(table, counts).reshape([2] * len(_spots(layout.frame, table)))
+    for at in range(answers.ndim):
+        first, second = np.moveaxis(answers, at, 0)
+        answers = np.stack([first + second, first - second], axis=at)
+    return answers
+
+
+def _together(
+    layout: Layout,
+    groups: Mapping[int, QueryGroup],
+    tables: Sequence[Attributes],
+    counts_of: Callable[[Attributes], Counts],
+) -> Iterator[tuple[int, Counts]]:
+    """Groups that ask the same of tables that look alike, so many at a time."""
+    asked = _Asked(layout)
+    alike: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for number, group in groups.items():
+        alike[asked.of(group, tables[number])].append(number)
     for numbers in alike.values():
         group, table = groups[numbers[0]], tables[numbers[0]]
         step = max(1, _SLICE_CELLS // max(1, counts_of(table).size))
         for start in range(0, len(numbers), step):
             which = numbers[start : start + step]
             counts = np.stack([_whole(counts_of(tables[number])) for number in which], axis=-1)
-            found.update(zip(which, _sums(layout, group, table, counts), strict=True))  # type: ignore[arg-type]
-    return [found[number] for number in range(len(groups))]
+            yield from zip(which, _sums(layout, group, table, counts), strict=True)
+
+
+def _lacking() -> PlanError:
+    return PlanError("exact counts", expected="a table with all attributes of the group")
 
 
 def _whole(counts: Counts) -> Counts:
@@ -82,7 +135,7 @@ class _Asked:
             look, axes = self._attributes.get(name) or self._attribute(name)
             asked += [look, *[wanted.pop(axis, None) for axis in axes]]
         if wanted:
-            raise PlanError("exact counts", expected="a table with all attributes of the group")
+            raise _lacking()
         return tuple(asked)
 
     def _attribute(self, name: str) -> tuple[int, tuple[int, ...]]:
@@ -94,10 +147,15 @@ class _Asked:
         return known
 
 
+def _spots(frame: Frame, table: Attributes) -> list[tuple[int, int]]:
+    """The axes of a table, each with its level."""
+    return [spot for name in table for spot in frame.footprint(frame.schema[name])]
+
+
 def _sums(layout: Layout, group: QueryGroup, table: Attributes, counts: Counts) -> Counts:
     """The answers to a group, row-major, from each of the tables along the last axis."""
     frame = layout.frame
-    axes = [spot for name in table for spot in frame.footprint(frame.schema[name])]
+    axes = _spots(frame, table)
     answers = layout.padded(table, counts)
     answers = answers.reshape([*(frame.sizes[axis][level] for axis, level in axes), counts.shape[-1]])
     wanted = {part.axis: part for part in group}
@@ -141,7 +199,7 @@ def _refuse_overflow(largest: int, counts: Counts) -> None:
 
 def _matrix_sums(group: MatrixGroup, table: Attributes, counts: Counts) -> Counts:
     if not set(group.attributes) <= set(table):
-        raise PlanError("exact counts", expected="a table with all attributes of the group")
+        raise _lacking()
     _refuse_overflow(int(np.abs(group.matrix).max()), counts[..., None])
     out = tuple(at for at, name in enumerate(table) if name not in group.attributes)
     cells = counts.astype(np.int64, copy=False).sum(axis=out)
