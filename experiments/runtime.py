@@ -235,7 +235,7 @@ def _claims(rows: Rows, growth: Rows) -> Iterator[tuple[str, str, str, str]]:
         "C takes longer than F and Q on Adult",
         f"C at most {_short(slowest['C'])} s",
         claims.REPRODUCES if slowest["C"] == max(slowest.values()) else claims.FAILS,
-        "C measures few tables; F answers and draws the coefficients of all values, group by group.",
+        "C measures few tables; F has thousands of coefficients, each with noise of its own.",
     )
 
 
