@@ -4,7 +4,8 @@ Every wanted table starts as a cluster of its own; a cluster is measured by the 
 added up from it. With g clusters and uniform noise the predicted error is 2 (g/epsilon)^2 times the sum over clusters
 of (weight of its tables) * (cells of its union). All merges lead to the same g - 1, so the best one is the one whose
 union adds least to that sum; merging goes on as long as the error falls. The paper reports hours for this step on 16
-attributes; here the pairwise costs are kept in one matrix, of which a merge changes one row.
+attributes; here the pairwise costs are kept in one matrix, of which a merge changes one row and one column, with the
+least of every row.
 """
 
 from __future__ import annotations
@@ -62,10 +63,13 @@ def merged(levels: Integers, weights: Floats, log_sizes: Floats) -> tuple[Intege
     alive = np.ones(len(levels), dtype=bool)
     cost = np.array([increases(i) for i in range(len(levels))]).reshape(len(levels), len(levels))
     cost[np.tril_indices(len(levels))] = np.inf  # each pair once, the smaller index first
+    nearest = np.argmin(cost, axis=1)
+    least = cost[np.arange(len(levels)), nearest]
     total = float(weight @ own)
     count = len(levels)
     while count > 1:
-        i, j = divmod(int(np.argmin(cost)), len(levels))
+        i = int(np.argmin(least))
+        j = int(nearest[i])
         if (count - 1) ** 2 * (total + cost[i, j]) >= count**2 * total:
             break
         total += float(cost[i, j])
@@ -78,6 +82,12 @@ def merged(levels: Integers, weights: Floats, log_sizes: Floats) -> tuple[Intege
         fresh = np.where(alive, increases(i), np.inf)
         cost[i, i + 1 :] = fresh[i + 1 :]
         cost[:i, i] = fresh[:i]
+        stale = np.flatnonzero((nearest == i) | (nearest == j)).tolist()
+        closer = np.flatnonzero((fresh[:i] < least[:i]) | ((fresh[:i] == least[:i]) & (i < nearest[:i])))
+        nearest[closer], least[closer] = i, fresh[closer]
+        for row in (i, j, *stale):
+            nearest[row] = np.argmin(cost[row])
+            least[row] = cost[row, nearest[row]]
         count -= 1
     kept = np.flatnonzero(alive)
     return unions[kept], np.searchsorted(kept, cluster_of)
