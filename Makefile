@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install --constraint constraints.txt
 
 # One more than cores: some tests wait for Spark, for databases and for other processes.
-WORKERS = $$($(BIN)/python -c 'import os; print(1 + os.cpu_count())')
+WORKERS = $$($(BIN)/python -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count()))(0)))')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench audit experiments docs clean

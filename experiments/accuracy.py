@@ -114,7 +114,7 @@ def points(
             "cells": sum(asked.sizes),
             **{amount: f"{float(value):g}" for amount, value in guarantee.amounts.items()},
             "strategy": choice.symbol,
-            "plan": plan.options.strategy if choice != AUTO else f"{plan.options.strategy}, effort {effort}",
+            "plan": plan.options.strategy + (f", effort {plan.options.effort}" if choice == AUTO else ""),
             "releases": repetitions,
             "scaled error": float(scaled.mean()),
             "scaled error stddev": float(scaled.std(ddof=1)),

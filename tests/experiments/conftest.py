@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """The folder of their results; tests that use it are in one group, so that one process makes it."""
-    if request.config.getoption("dist", "no") == "loadgroup" and os.environ.get("PYTEST_XDIST_WORKER"):
+    if request.config.getoption("loadgroup", False):  # what pytest-xdist tells its workers of --dist
         assert any(item.nodeid.endswith("@experiments") for item in request.session.items), "groups are ignored"
     folder = tmp_path_factory.mktemp("project") / "docs" / "results"
     (folder.parent / "guide").mkdir(parents=True)
