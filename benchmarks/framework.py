@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 import privcube as pc
+from privcube.accuracy.recovery import recover
 from privcube.released.consistency import consistent_tables
-from privcube.released.recovery import recover
 
 
 def binary(count: int) -> pc.Schema:

@@ -24,9 +24,9 @@ from experiments import claims, plots
 from experiments.data import DATASETS, WORKLOADS, Dataset, dataset, workload
 from experiments.results import Row, chosen, read_rows, write_rows
 from experiments.simulate import AUTO, PAPER, Choice, bound, planned, predicted, releases, rescaled
-from privcube.model.guarantee import Guarantee
+from privcube.accuracy.drawn import drawn_table_variances
 from privcube.model.options import Effort
-from privcube.planning.accuracy import drawn_table_variances
+from privcube.model.privacy.guarantee import Guarantee
 
 NAME: Final = "accuracy"
 EPSILONS: Final = ("0.01", "0.1", "0.2", "0.5", "1", "3", "10")

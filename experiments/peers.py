@@ -26,7 +26,7 @@ from experiments.peer_children import LEFT_OUT, NOT_INSTALLED, OK, SCRIPTS, Outc
 from experiments.peer_systems import CASES, EVEN, OTHERS, PRIVCUBE, SYSTEMS
 from experiments.peer_words import section
 from experiments.results import Row, chosen, read_rows, short, write_rows
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Table
 
 __all__ = ["NAME", "run", "section"]

@@ -30,9 +30,9 @@ import pyarrow.parquet as pq
 import privcube as pc
 from experiments.results import Row, chosen, read_rows, write_rows
 from experiments.stages import STAGES, Laps, cores, power_law, released
-from privcube.model.guarantee import Guarantee
+from privcube.accuracy.recovery import recover
 from privcube.model.measurements import Measurements
-from privcube.released.recovery import recover
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.sensitive.engine import CountRequest
 from privcube.sensitive.sources import engine_for
 

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import privcube as pc
-from privcube.model.guarantee import Guarantee
+from privcube.accuracy.drawn import drawn_table_variances
+from privcube.accuracy.recovery import recover
 from privcube.model.options import Budgets, Effort, Recovery, Strategy
 from privcube.model.plan import Plan
-from privcube.planning.accuracy import drawn_table_variances
-from privcube.released.recovery import recover
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.sensitive.gate import SystemNoise, _noise
 
 Floats = NDArray[np.float64]

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from privcube.accuracy.recovery import recover
 from privcube.model.plan import Plan
 from privcube.progress import Progress, silent
-from privcube.released.recovery import recover
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.engine import CountRequest, Engine
 from privcube.sensitive.gate import measure

@@ -15,7 +15,7 @@ import privcube as pc
 from experiments import plots
 from experiments.results import Row, chosen, read_rows, write_rows
 from experiments.simulate import AUTO, F_PLUS, RESIDUAL, Choice, F, I, Q, planned
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.planning.bounds import BoundedStrategy, expected_error_bound
 
 NAME: Final = "table1"

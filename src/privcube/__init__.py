@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from privcube import errors as errors
     from privcube import linear as linear
     from privcube.model.attribute import Attribute as Attribute
-    from privcube.model.guarantee import ZCDP as ZCDP
-    from privcube.model.guarantee import ApproxDP as ApproxDP
-    from privcube.model.guarantee import PureDP as PureDP
+    from privcube.model.documents.spec import Spec as Spec
     from privcube.model.levels import Level as Level
     from privcube.model.plan import Plan as Plan
+    from privcube.model.privacy.guarantee import ZCDP as ZCDP
+    from privcube.model.privacy.guarantee import ApproxDP as ApproxDP
+    from privcube.model.privacy.guarantee import PureDP as PureDP
     from privcube.model.schema import Schema as Schema
-    from privcube.model.spec import Spec as Spec
     from privcube.model.workload import Axis as Axis
     from privcube.model.workload import Workload as Workload
     from privcube.pipeline import release as release
     from privcube.planning.explanation import explain as explain
     from privcube.planning.planner import plan as plan
+    from privcube.planning.targets import plan_for as plan_for
     from privcube.released.release import Release as Release
-    from privcube.released.targets import plan_for as plan_for
 
 _HOME = {
     "Attribute": "model.attribute",
@@ -35,13 +35,13 @@ _HOME = {
     "Schema": "model.schema",
     "Axis": "model.workload",
     "Workload": "model.workload",
-    "PureDP": "model.guarantee",
-    "ApproxDP": "model.guarantee",
-    "ZCDP": "model.guarantee",
-    "Spec": "model.spec",
+    "PureDP": "model.privacy.guarantee",
+    "ApproxDP": "model.privacy.guarantee",
+    "ZCDP": "model.privacy.guarantee",
+    "Spec": "model.documents.spec",
     "Plan": "model.plan",
     "plan": "planning.planner",
-    "plan_for": "released.targets",
+    "plan_for": "planning.targets",
     "explain": "planning.explanation",
     "release": "pipeline",
     "Release": "released.release",

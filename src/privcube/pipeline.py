@@ -11,14 +11,14 @@ from typing import Any
 
 from privcube.errors import ArtifactError, LedgerError, PlanError, SpecError
 from privcube.model.amounts import decimal_text
-from privcube.model.guarantee import Guarantee, PureDP
+from privcube.model.documents.request import WorkloadRequest
+from privcube.model.documents.spec import DataSource, Spec
 from privcube.model.plan import Plan
-from privcube.model.request import WorkloadRequest
-from privcube.model.spec import DataSource, Spec
+from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
-from privcube.released.artifact import artifact_digest, require_unchanged, stage, synced_folder
-from privcube.released.folder import Contents
+from privcube.released.artifact.folder import Contents
+from privcube.released.artifact.store import artifact_digest, require_unchanged, stage, synced_folder
 from privcube.released.release import Release
 from privcube.sensitive.drafting import draft_schema
 from privcube.sensitive.engine import Ledger

@@ -16,7 +16,7 @@ import pytest
 
 from privcube import Spec
 from privcube.pipeline import ledger_status, recover_ledger
-from privcube.released.verification import verify
+from privcube.released.artifact.verification import verify
 
 KILLS = int(os.environ.get("PRIVCUBE_KILLS", "8"))
 DRIVER = """

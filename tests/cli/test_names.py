@@ -176,7 +176,7 @@ def test_wrong_accuracies_are_refused(text: str) -> None:
 
 
 def test_a_plan_knows_no_table_that_it_does_not_determine() -> None:
-    from privcube.released.targets import margins
+    from privcube.planning.targets import margins
 
     schema = Schema.from_sizes({"a": 2, "b": 3})
     for recovery in ("optimal", "direct"):

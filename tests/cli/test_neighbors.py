@@ -253,9 +253,11 @@ def test_a_leak_would_be_seen(
     """The size of the data, said or written."""
     data = tmp_path / "people.csv"
     if place == "stdout":
-        monkeypatch.setattr("privcube.cli.release.count_of", lambda number, noun: f"{data.stat().st_size} {noun}")
+        monkeypatch.setattr(
+            "privcube.cli.commands.release.count_of", lambda number, noun: f"{data.stat().st_size} {noun}"
+        )
     else:
-        monkeypatch.setattr("privcube.released.artifact.plan_text", lambda plan: f"{data.stat().st_size}")
+        monkeypatch.setattr("privcube.released.artifact.store.plan_text", lambda plan: f"{data.stat().st_size}")
     (tmp_path / "spec.toml").write_text(CASES["rows, pure"].spec, encoding="utf-8")
     found = []
     for people in ({1: [("F", "7")]}, {1: [("F", "7")], 2: [("M", "15")]}):

@@ -13,7 +13,7 @@ from reference import counted
 
 from privcube import Attribute, PureDP, Schema, Workload, plan
 from privcube.errors import DataError
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.progress import COUNTING, READING
 from privcube.sensitive.gate import measure
 

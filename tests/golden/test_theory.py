@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from privcube import ApproxDP, PureDP, Schema, Workload, linear, plan
-from privcube.planning import bounds
-from privcube.planning.budgets import (
+from privcube.algebra.budgets import (
     gaussian_budgets,
     gaussian_optimum,
     laplace_budgets,
     laplace_optimum,
 )
+from privcube.planning import bounds
 
 GRID = [(d, k) for d in (5, 6, 8, 11, 16) for k in (1, 2, 3) if k < d / 2]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from privcube import ZCDP, ApproxDP, PureDP
 from privcube.errors import GuaranteeError, LedgerError
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.sensitive.ledger.account import Account, Row, opening
 
 PLAN, ARTIFACT = "a" * 64, "b" * 64

@@ -16,7 +16,7 @@ import pytest
 
 from privcube import ZCDP, ApproxDP, PureDP
 from privcube.errors import GuaranteeError, LedgerError
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.sensitive.ledger import DurableLedger, Entry, open_ledger, postgresql, sqlite
 
 Tamper = Callable[..., None]

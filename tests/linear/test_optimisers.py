@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privcube import ZCDP, Schema, Workload, linear, plan
+from privcube.accuracy.ranges import gram
 from privcube.linear.gaussian_optimum import gaussian_optimum
 from privcube.linear.p_identity import objective, p_identity
-from privcube.planning.ranges import gram
 
 
 def slow_objective(products: np.ndarray, theta: np.ndarray) -> float:

@@ -11,12 +11,12 @@ import pytest
 
 import privcube as pc
 from privcube import linear
+from privcube.accuracy.privacy import privacy_limit
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, group_rows
 from privcube.model.plan import Plan, bundle_factors
 from privcube.model.slices import joined, shared_cells, slice_count, slice_rows
 from privcube.planning.bundles import with_bundles
-from privcube.planning.verification import privacy_limit
 from privcube.sensitive import gate
 from privcube.sensitive.noise import max_norm_noise
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privcube as pc
+from privcube.accuracy.matrix_structure import schema_of
 from privcube.errors import PlanError, PrivcubeError
 from privcube.model.frame import Frame
 from privcube.planning.explanation import group_name, least_largest, least_total, svd_bound
-from privcube.planning.explicit import schema_of
 from privcube.strategies import STRATEGIES
 
 SCHEMA = pc.Schema.from_sizes({"sex": 2, "age": 6, "region": 3})

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from privcube import PureDP, Schema, Workload, plan
+from privcube.accuracy.privacy import privacy_cost, privacy_limit, verify_privacy
 from privcube.errors import PlanError
-from privcube.model.guarantee import guarantee_from
+from privcube.model.privacy.guarantee import guarantee_from
 from privcube.planning.bundles import with_bundles
-from privcube.planning.verification import privacy_cost, privacy_limit, verify_privacy
 from privcube.sensitive.gate import verify_by_brute_force
 from privcube.strategies import STRATEGIES
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from privcube import ZCDP, Axis, Plan, PureDP, Schema, Workload, errors, plan
+from privcube.accuracy.privacy import privacy_cost, privacy_limit
+from privcube.accuracy.recovery import recover
 from privcube.model.groups import group_rows
 from privcube.model.options import PlanOptions, Strategy
 from privcube.planning.bundles import with_bundles
 from privcube.planning.planner import _planned
 from privcube.planning.trees import best_tree, branchings, tree_proposals
-from privcube.planning.verification import privacy_cost, privacy_limit
-from privcube.released.recovery import recover
 from privcube.strategies import hierarchy
 from privcube.strategies.proposal import Proposal
 

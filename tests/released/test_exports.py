@@ -18,9 +18,10 @@ from privcube import Attribute, Axis, Level, PureDP, Release, Schema, Workload, 
 from privcube.errors import ArtifactError, MissingExtraError, QueryError
 from privcube.model.measurements import Measurements
 from privcube.model.workload import table_name
-from privcube.released import exports, folder
+from privcube.released import exports
+from privcube.released.artifact import folder
+from privcube.released.artifact.table_files import NUMBERS
 from privcube.released.exports import FORMATS, export
-from privcube.released.table_files import NUMBERS
 
 NASTY = '=HYPERLINK("http://x")'
 SCHEMA = Schema(

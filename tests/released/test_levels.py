@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import privcube as pc
+from privcube.accuracy.moments import discrete_gaussian_variance, exact_noise_variances
 from privcube.errors import QueryError, WorkloadError
 from privcube.model.groups import group_rows, has_helmert, row_weights
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
 from privcube.model.workload import Table
 from privcube.planning.bundles import with_bundles
-from privcube.planning.moments import discrete_gaussian_variance, exact_noise_variances
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
 
 DISTRICTS = {"d1": ["a", "e"], "d2": ["b"], "d3": ["c", "f", "g"], "d4": ["d"]}  # unequal, and not in order

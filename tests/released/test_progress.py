@@ -14,8 +14,8 @@ import privcube as pc
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
 from privcube.progress import CHECKING, COUNTING, ERROR_BARS, PACKING, RECOVERING, SYNCING, WRITING
+from privcube.released.artifact.verification import verify
 from privcube.released.exports import FORMATS, export
-from privcube.released.verification import verify
 
 SCHEMA = pc.Schema.from_sizes({f"a{number}": 2 for number in range(7)} | {"b": 3})
 WORKLOAD = pc.Workload.all_kway(SCHEMA, 2)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from privcube import ZCDP, Attribute, Level, Plan, PureDP, Schema, Workload, errors, linear, plan
+from privcube.accuracy.layout import Layout
 from privcube.model.groups import Group
-from privcube.planning.layout import Layout
 from privcube.sensitive import answers
 from privcube.sensitive.answers import exact_answers
 from privcube.sensitive.gate import _tables_for

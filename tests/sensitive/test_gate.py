@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from privcube import ZCDP, ApproxDP, Attribute, Plan, PureDP, Schema, Workload, errors, plan
+from privcube.accuracy.privacy import privacy_cost, privacy_limit, verify_privacy
 from privcube.model.groups import GroupPart, row_weights
 from privcube.model.measurements import Measurements
 from privcube.planning.bundles import bundles_by_weight, with_bundles
-from privcube.planning.verification import privacy_cost, privacy_limit, verify_privacy
 from privcube.progress import silent
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.gate import measure, verify_by_brute_force

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, errors, plan
+from privcube.accuracy.drawn import drawn_table_variances
+from privcube.accuracy.matrix_structure import workload_gram
+from privcube.accuracy.privacy import privacy_cost, privacy_limit, verify_privacy
+from privcube.accuracy.ranges import gram
+from privcube.accuracy.recovery import recover
 from privcube.linear.gaussian_optimum import gaussian_optimum
 from privcube.model.groups import MatrixGroup
-from privcube.planning.accuracy import drawn_table_variances
-from privcube.planning.explicit import workload_gram
-from privcube.planning.ranges import gram
-from privcube.planning.verification import privacy_cost, privacy_limit, verify_privacy
-from privcube.released.recovery import recover
 from privcube.sensitive.engines.memory import CodedRecords
 from privcube.sensitive.gate import measure, verify_by_brute_force
 from privcube.sensitive.ledger import MemoryLedger

@@ -7,8 +7,8 @@ from typing import Any
 
 from privcube.cli.output import count_of, say, say_columns
 from privcube.errors import PrivcubeError
-from privcube.model.guarantee import Guarantee
 from privcube.model.options import PlanOptions
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Workload, table_name
 from privcube.planning.planner import every_strategy
 from privcube.progress import Progress, silent

@@ -13,13 +13,12 @@ import numpy as np
 from privcube.cli.tables import parts_of, table_from
 from privcube.errors import DeclarationError, PlanError, PrivcubeError
 from privcube.model.amounts import exact
-from privcube.model.guarantee import ApproxDP, Guarantee, PureDP
 from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan
+from privcube.model.privacy.guarantee import ApproxDP, Guarantee, PureDP
 from privcube.model.schema import Schema
 from privcube.model.workload import Table, Workload
-from privcube.progress import Progress
-from privcube.released.targets import (
+from privcube.planning.targets import (
     Target,
     amount_of,
     error_bars,
@@ -28,6 +27,7 @@ from privcube.released.targets import (
     planned_for,
     predicted_variances,
 )
+from privcube.progress import Progress
 
 _DIGITS: Final = 4  # of the budget that an accuracy needs
 _ACCURACY: Final = re.compile(

@@ -17,16 +17,16 @@ from typing import Final
 
 import click
 
-from privcube.cli.demo import demo
-from privcube.cli.export import export
-from privcube.cli.init import init
-from privcube.cli.ledger import ledger
+from privcube.cli.commands.demo import demo
+from privcube.cli.commands.export import export
+from privcube.cli.commands.init import init
+from privcube.cli.commands.ledger import ledger
+from privcube.cli.commands.plan import plan
+from privcube.cli.commands.query import query
+from privcube.cli.commands.release import release
+from privcube.cli.commands.show import show
+from privcube.cli.commands.verify import verify
 from privcube.cli.output import say
-from privcube.cli.plan import plan
-from privcube.cli.query import query
-from privcube.cli.release import release
-from privcube.cli.show import show
-from privcube.cli.verify import verify
 from privcube.errors import PrivcubeError
 from privcube.version import __version__
 

@@ -21,13 +21,12 @@ from privcube.linear.matrices import (
     haar,
     hierarchy,
     identity,
-    real_columns,
     sketch,
-    strategy_matrix,
     workload_matrix,
 )
 from privcube.linear.p_identity import p_identity
 from privcube.linear.recovery import optimal_recovery, predicted_variances, recovered
+from privcube.model.rows import real_columns, strategy_matrix
 
 __all__ = [
     "Grouping",

@@ -1,7 +1,7 @@
 """Optimal noise budgets (step 2, section 3.1) for explicit matrices. Zone: PUBLIC.
 
 Row i of S is answered with noise of variance 2/eps_i^2 (Laplace) or 1/eps_i^2 (Gaussian, times the constant of the
-mechanism). Where S has the grouping property the optimum is in closed form (`privcube.planning.budgets`); otherwise it
+mechanism). Where S has the grouping property the optimum is in closed form (`privcube.algebra.budgets`); otherwise it
 is the convex programme (1)-(3) of the paper, solved as a cone programme:
   Laplace:  minimise sum b_i t_i  subject to  t_i eps_i^2 >= 1 (a power cone)  and  |S|' eps <= 1;
   Gaussian: minimise sum b_i t_i  subject to  t_i u_i >= 1  and  (S o S)' u <= 1, with u_i = eps_i^2.
@@ -14,13 +14,13 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from privcube.algebra.budgets import gaussian_budgets, laplace_budgets
 from privcube.algebra.lattice import Floats
+from privcube.algebra.sparse import as_csr
 from privcube.errors import PlanError
 from privcube.extras import load
 from privcube.linear.grouping import grouping
 from privcube.linear.recovery import optimal_recovery, predicted_variances
-from privcube.linear.sparse import as_csr
-from privcube.planning.budgets import gaussian_budgets, laplace_budgets
 
 Noise = Literal["laplace", "gaussian"]
 Method = Literal["auto", "grouping", "convex"]

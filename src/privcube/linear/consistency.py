@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
+from privcube.algebra.sparse import as_csr, as_dense, scipy_sparse
 from privcube.errors import PlanError
 from privcube.extras import load
-from privcube.linear.sparse import as_csr, as_dense, scipy_sparse
 
 NORMS: Final = (1, 2, np.inf)
 

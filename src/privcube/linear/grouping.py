@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
+from privcube.algebra.sparse import as_csr
 from privcube.errors import PlanError
-from privcube.linear.sparse import as_csr
 
 
 @dataclass(frozen=True)

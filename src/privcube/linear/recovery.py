@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 
 from privcube.algebra.lattice import Floats
+from privcube.algebra.sparse import as_csr, as_dense
 from privcube.errors import PlanError
 from privcube.extras import load
-from privcube.linear.sparse import as_csr, as_dense
 
 _TOLERANCE: Final = 1e-8
 _DENSE_ENTRIES: Final = 4_000_000

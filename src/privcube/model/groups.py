@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.guarantee import Neighbors
+from privcube.model.privacy.guarantee import Neighbors
 from privcube.model.workload import Axis, Table
 
 PartKind = Literal["cells", "contrast", "helmert"]

@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privcube.errors import PlanError
+from privcube.model.documents.plans import digest_of, plan_document, plan_parts
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, MatrixGroup, QueryGroup, SketchGroup, group_rows, has_helmert
-from privcube.model.guarantee import Guarantee, Neighbors, PureDP
 from privcube.model.options import PlanOptions
-from privcube.model.plan_document import digest_of, plan_document, plan_parts
+from privcube.model.privacy.guarantee import Guarantee, Neighbors, PureDP
 from privcube.model.slices import slice_rows
 from privcube.model.workload import Entry, Table, Workload, canonical, table_name
 

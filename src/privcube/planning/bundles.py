@@ -14,13 +14,14 @@ from typing import Final
 
 import numpy as np
 
+from privcube.accuracy.structure import Structure
+from privcube.algebra.budgets import laplace_budgets
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import PlanError
 from privcube.model.groups import group_rows, product_groups
-from privcube.model.guarantee import PureDP
 from privcube.model.plan import Plan, bundle_factors
-from privcube.planning.budgets import DENOMINATOR, laplace_budgets, whole_shares
-from privcube.planning.structure import Structure
+from privcube.model.privacy.guarantee import PureDP
+from privcube.planning.steps import DENOMINATOR, whole_shares
 
 _MOST_ROUNDS: Final = 200
 _LEAST_GAIN: Final = 1e-9

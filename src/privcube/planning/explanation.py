@@ -6,7 +6,7 @@ The limits are for one record more or less. With S'S = X, equal noise on the row
   the SVD bound of Li and Miklau (2013). Gaussian noise of variance 1/(2 rho) cannot do better.
 - Tables of cells look alike from every cell, so X may be taken so, and the bound is reached, by residuals:
   (sum_b sqrt(k_b c_b))^2 (THEORY section 4). It is the optimum. That of the largest variance is a convex programme with
-  a certificate (`privcube.planning.gaussian`).
+  a certificate (`privcube.planning.minimax`).
 - Laplace noise has variance 2/epsilon^2 and columns no longer than 1 in L1, so neither in L2: twice the bound holds for
   independent noise on rows. It is not proved for max-norm noise, where groups share a budget: there it is a yardstick.
 """
@@ -21,19 +21,19 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from privcube.accuracy.matrix_structure import MOST_CELLS, schema_of, workload_gram
+from privcube.accuracy.structure import Structure
+from privcube.algebra.budgets import gaussian_optimum
 from privcube.errors import PlanError, PrivcubeError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, MatrixGroup, SketchGroup, group_rows, product_groups
-from privcube.model.guarantee import ZCDP, PureDP
 from privcube.model.options import Objective
 from privcube.model.plan import Plan, squared_l2_of_all
+from privcube.model.privacy.guarantee import ZCDP, PureDP
 from privcube.model.slices import slice_rows
 from privcube.model.workload import Workload
-from privcube.planning.budgets import gaussian_optimum
-from privcube.planning.explicit import MOST_CELLS, schema_of, workload_gram
-from privcube.planning.gaussian import largest_ratio_shares
+from privcube.planning.minimax import largest_ratio_shares
 from privcube.planning.planner import every_strategy
-from privcube.planning.structure import Structure
 from privcube.planning.trees import branchings
 from privcube.progress import Progress, silent
 from privcube.strategies import residual

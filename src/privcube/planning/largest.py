@@ -1,7 +1,7 @@
 """Plans for the largest error, or ratio of a table's variance to a wanted one, instead of the total. Zone: PUBLIC.
 
 Under Gaussian noise the optimum over residuals is a convex programme, solved with a certificate
-(`privcube.planning.gaussian`). Under a pure guarantee the largest ratio is the largest weighted total over weights that
+(`privcube.planning.minimax`). Under a pure guarantee the largest ratio is the largest weighted total over weights that
 sum to 1, so the weights are raised where the ratio is large, steps 2 and 3 are run for them, and so on; the search for
 groups and bundles is repeated with the weights that come out. Ratios can always be scaled by the budget, so a plan with
 the least largest ratio is also one that reaches wanted accuracies with the least budget.
@@ -15,16 +15,16 @@ from typing import Final
 
 import numpy as np
 
+from privcube.accuracy.structure import Structure
 from privcube.algebra.lattice import Floats
 from privcube.model.groups import product_groups
-from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan, noise_variances, squared_l2_of_all
+from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Table, Workload
-from privcube.planning.budgets import DENOMINATOR, whole_shares
-from privcube.planning.bundled import plan_of
-from privcube.planning.gaussian import largest_ratio_shares
-from privcube.planning.structure import Structure
+from privcube.planning.minimax import largest_ratio_shares
+from privcube.planning.search.bundled import plan_of
+from privcube.planning.steps import DENOMINATOR, whole_shares
 from privcube.strategies import residual
 
 _SEARCHES: Final = 3

@@ -12,24 +12,26 @@ from typing import Final, get_args
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from privcube.accuracy.direct import recovery_coefficients
+from privcube.accuracy.drawn import drawn_table_variances
+from privcube.accuracy.matrix_structure import ExplicitStructure
+from privcube.accuracy.structure import Structure
+from privcube.algebra.budgets import gaussian_budgets, laplace_budgets
 from privcube.algebra.lattice import Floats, Incidence, Integers
 from privcube.errors import MissingExtraError, PlanError, PrivcubeError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, is_structured, product_groups
-from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import Budgets, Effort, Objective, PlanOptions, Recovery, Strategy
 from privcube.model.plan import Plan, noise_variances, squared_l2_of_all
+from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Entry, Workload, canonical, table_name
-from privcube.planning.accuracy import drawn_table_variances
-from privcube.planning.budgets import DENOMINATOR, gaussian_budgets, laplace_budgets, whole_shares
-from privcube.planning.bundled import bundled_plan
-from privcube.planning.explicit import ExplicitStructure
 from privcube.planning.largest import largest_ratio_plan, wanted_of_all
-from privcube.planning.structure import Structure
+from privcube.planning.search.bundled import bundled_plan
+from privcube.planning.steps import DENOMINATOR, whole_shares
 from privcube.planning.trees import best_tree, branchings
 from privcube.progress import COMPARING, Progress, silent
 from privcube.strategies import STRATEGIES
-from privcube.strategies.proposal import Proposal, recovery_coefficients
+from privcube.strategies.proposal import Proposal
 
 _Structure = Structure | ExplicitStructure
 

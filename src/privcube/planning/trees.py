@@ -11,9 +11,9 @@ from contextlib import suppress
 from math import ceil
 
 from privcube.errors import PlanError
-from privcube.model.guarantee import Guarantee, PureDP
 from privcube.model.options import Strategy
 from privcube.model.plan import Plan
+from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Workload
 from privcube.planning.bundles import bundles_by_weight, with_bundles
 from privcube.strategies import hierarchy, wavelet

@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from privcube.accuracy.layout import Layout
+from privcube.accuracy.recovery import recover_cells
 from privcube.algebra.lattice import Floats, Integers
 from privcube.algebra.residuals import from_residuals, level_slice, real_shares
+from privcube.algebra.sparse import scipy_sparse
 from privcube.errors import PlanError
 from privcube.linear.consistency import NORMS, nearest
-from privcube.linear.sparse import scipy_sparse
 from privcube.model.frame import Frame
 from privcube.model.groups import QueryGroup, cells_groups
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, axis_cells, table_name
-from privcube.planning.layout import Layout
-from privcube.released.recovery import recover_cells
 
 
 def consistent_tables(schema: Schema, tables: Mapping[Table, Floats], norm: float = 2) -> dict[Table, Floats]:

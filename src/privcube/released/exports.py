@@ -2,8 +2,8 @@
 
 CSV and Parquet hold one long table. If several are asked for, they stand one after the other, with a column that says
 which, and an attribute that a table does not have is left empty. Excel gets a sheet for each, JSON-stat a collection.
-Text that a spreadsheet would take for a formula is made safe in CSV (`privcube.released.table_files`) and is marked as
-text in Excel.
+Text that a spreadsheet would take for a formula is made safe in CSV (`privcube.released.artifact.table_files`) and is
+marked as text in Excel.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from privcube.errors import ArtifactError
 from privcube.extras import load
 from privcube.model.workload import Entry, canonical, table_name
 from privcube.progress import ERROR_BARS, PACKING, WRITING, Progress, silent, told
-from privcube.released.folder import write_alone
-from privcube.released.labels import NUMBERS, axis_labels, column_names
-from privcube.released.manifest import CONFIDENCE
-from privcube.released.release import Release, TableValues
-from privcube.released.table_files import (
+from privcube.released.artifact.folder import write_alone
+from privcube.released.artifact.manifest import CONFIDENCE
+from privcube.released.artifact.table_files import (
     TableWriter,
     csv_bytes,
     number_columns,
     parquet_bytes,
     safe_text,
 )
+from privcube.released.labels import NUMBERS, axis_labels, column_names
+from privcube.released.release import Release, TableValues
 
 _MOST_ROWS: Final = 1_048_576  # of a sheet
 _LONGEST_TITLE: Final = 31

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from privcube.accuracy.ranges import bounds
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table
-from privcube.planning.ranges import bounds
 
 Label = str | int | bool
 

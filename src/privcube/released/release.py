@@ -18,6 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from privcube.accuracy.agreement import added_up, recovered_table
+from privcube.accuracy.closed_form import ErrorBars, interval_factor
+from privcube.accuracy.drawn import drawn_table_variances
+from privcube.accuracy.explicit import ExplicitBars
+from privcube.accuracy.layout import cells_table
+from privcube.accuracy.published import padded_cells, published_rows
+from privcube.accuracy.recovery import published_cells, recover
 from privcube.algebra.lattice import Floats
 from privcube.errors import QueryError
 from privcube.extras import load
@@ -26,15 +33,8 @@ from privcube.model.groups import is_structured
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Entry, Table, Workload, axis_cells, canonical, table_name
-from privcube.planning.accuracy import drawn_table_variances
-from privcube.planning.layout import cells_table
-from privcube.planning.published import padded_cells, published_rows
 from privcube.progress import Progress, silent
-from privcube.released.agreement import added_up, recovered_table
-from privcube.released.error_bars import ErrorBars, interval_factor
-from privcube.released.explicit_bars import ExplicitBars
 from privcube.released.labels import axis_labels, column_names
-from privcube.released.recovery import published_cells, recover
 from privcube.released.selection import Selection, selected_cells
 
 if TYPE_CHECKING:
@@ -186,14 +186,14 @@ class Release:
 
     def save(self, folder: str | Path, *, progress: Progress = silent) -> None:
         """Write the artifact: tables, measurements, plan, statements, checksums. The folder must be new."""
-        from privcube.released.artifact import save
+        from privcube.released.artifact.store import save
 
         save(self, folder, progress)
 
     @classmethod
     def open(cls, folder: str | Path) -> Release:
         """Read an artifact; what it says is checked against its checksums."""
-        from privcube.released.artifact import open_release
+        from privcube.released.artifact.store import open_release
 
         return open_release(folder)
 

@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from privcube.accuracy.layout import Layout
 from privcube.algebra.hashing import bucket_and_sign
 from privcube.algebra.residuals import helmert_rows
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, MatrixGroup, QueryGroup, SketchGroup
-from privcube.planning.layout import Layout
 
 Counts = NDArray[np.int64]
 Attributes = tuple[str, ...]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.model.attribute import Attribute
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.schema import Schema
 from privcube.progress import Progress, silent
 from privcube.sensitive.counts import ExactCounts

@@ -21,14 +21,14 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from privcube.accuracy.layout import Layout
+from privcube.accuracy.privacy import privacy_limit, verify_privacy
 from privcube.errors import PlanError
 from privcube.model.groups import Group, MatrixGroup, SketchGroup, group_rows, row_weights
-from privcube.model.guarantee import PureDP
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
+from privcube.model.privacy.guarantee import PureDP
 from privcube.model.slices import joined, shared_cells, slice_count, slice_rows
-from privcube.planning.layout import Layout
-from privcube.planning.verification import privacy_limit, verify_privacy
 from privcube.progress import Progress, silent
 from privcube.sensitive import noise
 from privcube.sensitive.answers import exact_answers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from privcube.model.guarantee import Guarantee
 from privcube.model.options import Strategy
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Workload
 from privcube.strategies import base_counts, clusters, fourier, hierarchy, marginals, matrix, residual, sketch, wavelet
 from privcube.strategies.proposal import Proposal

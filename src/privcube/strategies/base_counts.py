@@ -7,7 +7,7 @@ from typing import Final
 from privcube.errors import PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, group_rows
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal
 

@@ -18,7 +18,7 @@ from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, cells_groups
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Axis, Table, Workload
 from privcube.strategies.proposal import Proposal
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from privcube.model.frame import Frame
 from privcube.model.groups import cells_groups
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal
 

@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 
+from privcube.accuracy.matrix_structure import MOST_CELLS, axis_of, entry_gram, membership, schema_of, workload_gram
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import PlanError, counted
 from privcube.linear.gaussian_optimum import gaussian_optimum
@@ -25,10 +26,9 @@ from privcube.linear.p_identity import p_identity
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
 from privcube.model.groups import MatrixGroup
-from privcube.model.guarantee import Guarantee, PureDP
+from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload
-from privcube.planning.explicit import MOST_CELLS, axis_of, entry_gram, membership, schema_of, workload_gram
 from privcube.strategies.proposal import Proposal
 
 NAME: Final = "matrix"

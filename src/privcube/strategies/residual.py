@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from privcube.model.frame import Frame
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal, one_group_per_residual
 

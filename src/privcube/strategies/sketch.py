@@ -11,12 +11,12 @@ from typing import Final
 
 import numpy as np
 
+from privcube.accuracy.matrix_structure import MOST_CELLS, ExplicitStructure
 from privcube.errors import PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import SketchGroup
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Workload
-from privcube.planning.explicit import MOST_CELLS, ExplicitStructure
 from privcube.strategies.proposal import Proposal
 
 NAME: Final = "sketch"

@@ -26,8 +26,8 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from privcube.errors import GuaranteeError, LedgerError
 from privcube.model.amounts import decimal_text, shown
-from privcube.model.composition import capacity, cost
-from privcube.model.guarantee import Guarantee, guarantee_from
+from privcube.model.privacy.composition import capacity, cost
+from privcube.model.privacy.guarantee import Guarantee, guarantee_from
 
 FORMAT: Final = "privcube ledger 1"
 State = Literal["reserved", "committed", "published", "abandoned"]
@@ -92,7 +92,7 @@ def opening(dataset: str, total: Guarantee, *, salt: str, time: datetime) -> Row
 class Account:
     """What a chain of events adds up to. It grows by the events it makes.
 
-    >>> from privcube.model.guarantee import PureDP
+    >>> from privcube.model.privacy.guarantee import PureDP
     >>> noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
     >>> account = Account("ledger", [opening("people.csv", PureDP(1), salt="", time=noon)])
     >>> account.reserve("0" * 64, PureDP("0.3"), noon).sequence, account.left

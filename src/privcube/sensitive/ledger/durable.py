@@ -32,7 +32,7 @@ from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from privcube.errors import LedgerError
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.sensitive.ledger.account import Account, Entry, Row, opening
 from privcube.sensitive.ledger.sqlite import SQLiteStore
 from privcube.sensitive.noise.bits import system_words

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from privcube.model.composition import remaining
-from privcube.model.guarantee import Guarantee
+from privcube.model.privacy.composition import remaining
+from privcube.model.privacy.guarantee import Guarantee
 
 
 class MemoryLedger:

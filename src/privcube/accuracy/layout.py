@@ -1,0 +1,91 @@
+"""From the padded axes of a frame to the real cells and ranges of a table, and back. Zone: PUBLIC."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcube.accuracy.ranges import bounds
+from privcube.algebra.lattice import Floats
+from privcube.model.frame import Frame
+from privcube.model.schema import Schema
+from privcube.model.workload import Axis, Queries, Table
+
+_Number = TypeVar("_Number", bound=np.generic)
+
+
+def cells_table(table: Table) -> Table:
+    """The same table by the cells of its attributes: ranges are added up from them."""
+    return tuple([entry if isinstance(entry, str) or entry.level else entry.attribute for entry in table])
+
+
+def with_ranges(schema: Schema, table: Table, cells: Floats) -> Floats:
+    """A table from its cells: ranges and prefixes added up."""
+    counts = cells
+    for at, entry in enumerate(table):
+        if isinstance(entry, Axis) and entry.queries != "cells":
+            counts = range_sums(counts, at, entry.queries, schema[entry.attribute].ordered_cells)
+    return counts
+
+
+class Layout:
+    """Where the real cells of tables stand among the padded ones of a frame; remembers each attribute."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self._known: dict[str | Axis, tuple[int, NDArray[np.int64] | None]] = {}
+
+    def real(self, table: Table, padded: Floats) -> Floats:
+        """The cells of a table in the order of their labels, padding dropped."""
+        entries = [self._entry(entry) for entry in table]
+        counts = padded.reshape([size for size, _ in entries])
+        for at, (_, positions) in enumerate(entries):
+            if positions is not None:
+                counts = np.take(counts, positions, axis=at)
+        return counts
+
+    def padded(self, table: Table, real: NDArray[_Number]) -> NDArray[_Number]:
+        """The other way round: the padded cells of a table, empty where there is no real one.
+
+        Further axes at the end stay as they are.
+        """
+        counts: NDArray[_Number] = real
+        for at, entry in enumerate(table):
+            size, positions = self._entry(entry)
+            if positions is not None:
+                wider = np.zeros([*counts.shape[:at], size, *counts.shape[at + 1 :]], dtype=counts.dtype)
+                wider[(slice(None),) * at + (positions,)] = counts
+                counts = wider
+        return counts
+
+    def look(self, entry: str | Axis) -> tuple[int, bytes]:
+        """Entries that look alike have the same padded cells, of which the same are real."""
+        size, positions = self._entry(entry)
+        return size, b"" if positions is None else positions.tobytes()
+
+    def _entry(self, entry: str | Axis) -> tuple[int, NDArray[np.int64] | None]:
+        """How many padded cells an entry has, and which of them are real; None if all are, in order."""
+        if entry not in self._known:
+            axis = entry if isinstance(entry, Axis) else Axis(entry)
+            attribute = self.frame.schema[axis.attribute]
+            axes = self.frame.footprint(attribute, axis.level)
+            size = prod([self.frame.sizes[number][level] for number, level in axes])
+            positions = np.asarray(self.frame.positions(attribute, axis.level), dtype=np.int64)
+            same = len(positions) == size and bool(np.all(positions == np.arange(size)))
+            self._known[entry] = (size, None if same else positions)
+        return self._known[entry]
+
+
+def range_sums(counts: Floats, axis: int, queries: Queries, cells: int) -> Floats:
+    """All prefixes or ranges over the first cells of an axis.
+
+    >>> range_sums(np.array([1.0, 2.0, 4.0]), 0, "ranges", 3).tolist()
+    [1.0, 3.0, 7.0, 2.0, 6.0, 4.0]
+    """
+    moved = np.moveaxis(counts, axis, -1)[..., :cells]
+    running = np.concatenate([np.zeros((*moved.shape[:-1], 1)), np.cumsum(moved, axis=-1)], axis=-1)
+    first, last = bounds(queries, cells)
+    return np.moveaxis(running[..., last] - running[..., first], -1, axis)

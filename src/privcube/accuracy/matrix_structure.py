@@ -1,0 +1,234 @@
+"""Groups without product structure, on the cells of the attributes that they use: dense least squares. Zone: PUBLIC.
+
+With S the rows over these n cells, v their noise variances, and B an orthonormal basis of the row space of S, the
+triangle T of QR, diag(v)^(-1/2) S B = O T, gives the least-squares estimate of the cells x as N z with
+N = B T^-1 O' diag(v)^(-1/2). Its covariance is L L' with L = N diag(u)^(1/2) if the noise that is drawn has the
+variances u. The queries never become a matrix: tables are added up from columns of L, a slice of memory at a time, and
+in step 2 the workload is its Gram matrix, a sum of Kronecker products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from privcube.accuracy.layout import with_ranges
+from privcube.accuracy.ranges import bounds, gram
+from privcube.algebra.lattice import Floats, Integers
+from privcube.errors import PlanError, counted
+from privcube.model.attribute import Attribute
+from privcube.model.frame import Frame
+from privcube.model.groups import Group, MatrixGroup
+from privcube.model.rows import spread, strategy_matrix
+from privcube.model.schema import Schema
+from privcube.model.workload import Axis, Table, Workload, table_cells, table_name
+
+MOST_CELLS: Final = 1_024
+_OUTSIDE: Final = 1e-16  # of a query's squared length, below which it counts as a combination of the rows
+_SLICE: Final = 4_000_000  # numbers in memory at a time
+
+
+@dataclass(frozen=True)
+class ExplicitStructure:
+    """The same questions as `Structure` answers, asked of an explicit matrix S."""
+
+    workload: Workload
+    schema: Schema  # of the attributes that groups or tables use
+    groups: tuple[Group, ...]
+    rows: Floats  # S
+    group_of: Integers  # per row of S
+    cells: Floats  # per table
+    weights: Floats  # per table
+
+    @classmethod
+    def of(cls, workload: Workload, frame: Frame, groups: Sequence[Group]) -> ExplicitStructure:
+        """Write out the matrix."""
+        schema = schema_of(workload, groups)
+        if schema.domain_size > MOST_CELLS:
+            raise PlanError(
+                "explicit rows",
+                expected=f"a domain of at most {MOST_CELLS:,} cells",
+                given=f"{counted(schema.domain_size)} cells",
+            )
+        parts = [_group_rows(schema, group) for group in groups]
+        return cls(
+            workload=workload,
+            schema=schema,
+            groups=tuple(groups),
+            rows=np.concatenate(parts),
+            group_of=np.repeat(np.arange(len(groups)), [len(part) for part in parts]),
+            cells=np.array([table_cells(schema, table) for table in workload], dtype=np.float64),
+            weights=np.array(workload.weights),
+        )
+
+    def table_variances(self, variances: Floats) -> Floats:
+        """The mean variance of a cell of every table after optimal recovery."""
+        return self.drawn_variances(variances, variances)
+
+    def drawn_variances(self, weighted_by: Floats, drawn: Floats) -> Floats:
+        """The same if recovery is optimal for some variances and the noise that is drawn has others."""
+        factor = self.factor(weighted_by, drawn)
+        for table in self.workload:
+            if not self.determines(table):
+                raise PlanError(
+                    "strategy",
+                    expected="rows that every query is a combination of",
+                    given=f"none for {table_name(table)}",
+                )
+        return np.array([float(query_variances(self.schema, table, factor).mean()) for table in self.workload])
+
+    def group_coefficients(self, variances: Floats) -> Floats:
+        """The paper's sum of b_i over each group (without its factor 2) for the optimal R of these variances."""
+        recovery = self.recovery(variances)
+        per_row = np.sum(recovery * (workload_gram(self.schema, self.workload) @ recovery), axis=0)
+        return np.asarray(np.bincount(self.group_of, per_row, minlength=len(self.groups)), dtype=np.float64)
+
+    def recovery(self, variances: Floats) -> Floats:
+        """N: the least-squares estimate of the cells from the answers, given the noise variance of every group."""
+        noise = np.sqrt(variances[self.group_of])
+        orthogonal, triangle = np.linalg.qr((self.rows @ self._basis) / noise[:, None])
+        diagonal = np.abs(np.diag(triangle))
+        if diagonal.min() <= diagonal.max() * np.finfo(float).eps:
+            raise PlanError("strategy", expected="finite noise on enough rows to determine every query")
+        return np.asarray(self._basis @ np.linalg.solve(triangle, orthogonal.T) / noise)
+
+    def factor(self, weighted_by: Floats, drawn: Floats) -> Floats:
+        """L: the covariance of the estimated cells is L L'."""
+        return self.recovery(weighted_by) * np.sqrt(drawn[self.group_of])
+
+    def determines(self, table: Table) -> bool:
+        """Whether every cell of a table is a combination of the rows."""
+        if self._basis.shape[1] == len(self._basis):
+            return True
+        outside = query_variances(self.schema, table, np.eye(len(self._basis)) - self._basis @ self._basis.T)
+        squares = query_variances(self.schema, table, np.eye(len(self._basis)))
+        return bool(np.all(outside <= _OUTSIDE * squares))
+
+    @cached_property
+    def _basis(self) -> Floats:
+        _, singular, directions = np.linalg.svd(self.rows, full_matrices=False)
+        return np.asarray(directions[singular > singular.max() * max(self.rows.shape) * np.finfo(float).eps].T)
+
+
+def schema_of(workload: Workload, groups: Sequence[Group] = ()) -> Schema:
+    """The attributes that tables or matrices use, in their order; all of them where a group needs all."""
+    names = {entry.attribute if isinstance(entry, Axis) else entry for table in workload for entry in table}
+    for group in groups:
+        names.update(group.attributes if isinstance(group, MatrixGroup) else workload.schema.names)
+    return Schema([attribute for attribute in workload.schema if attribute.name in names])
+
+
+def workload_gram(schema: Schema, workload: Workload) -> Floats:
+    """Q'Q with the weights of the tables, over the cells of a schema.
+
+    >>> schema = Schema.from_sizes({"a": 2, "b": 2})
+    >>> workload_gram(schema, Workload.tables(schema, [("a",), ("a", "b")])).tolist()
+    [[2.0, 1.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 2.0, 1.0], [0.0, 0.0, 1.0, 2.0]]
+    """
+    total = np.zeros((schema.domain_size, schema.domain_size))
+    for table, weight in zip(workload, workload.weights, strict=True):
+        product = np.full((1, 1), weight)
+        for attribute in schema:
+            product = np.asarray(np.kron(product, entry_gram(attribute, axis_of(table, attribute))), dtype=np.float64)
+        total += product
+    return total
+
+
+def entry_gram(attribute: Attribute, axis: Axis | None) -> Floats:
+    """Q'Q of one attribute in a table; None if the table sums it out."""
+    if axis is None:
+        return np.ones((attribute.cells, attribute.cells))
+    if axis.queries == "cells":
+        group_of = np.array(attribute.partition(axis.level).group_of)
+        return np.asarray(group_of[:, None] == group_of, dtype=np.float64)
+    scale = attribute.ordered_cells
+    products = np.zeros((attribute.cells, attribute.cells))
+    products[:scale, :scale] = gram(axis.queries, scale)
+    return products
+
+
+def query(schema: Schema, table: Table, place: int) -> Floats:
+    """A cell of a table as weights on the cells of a schema, by its place on every axis: 0 the first, -1 the last.
+
+    >>> query(Schema.from_sizes({"a": 2, "b": 3}), ("a", Axis("b", queries="prefixes")), -1).tolist()
+    [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+    """
+    weights = np.ones(1)
+    for attribute in schema:
+        axis = axis_of(table, attribute)
+        own = np.ones(attribute.cells)
+        if axis is not None and axis.queries == "cells":
+            own = membership(attribute, axis)[place]
+        elif axis is not None:
+            first, last = (ends[place] for ends in bounds(axis.queries, attribute.ordered_cells))
+            own = np.where((np.arange(attribute.cells) >= first) & (np.arange(attribute.cells) < last), 1.0, 0.0)
+        weights = np.asarray(np.kron(weights, own), dtype=np.float64)
+    return weights
+
+
+def query_variances(schema: Schema, table: Table, factor: Floats) -> Floats:
+    """The variance of every cell of a table, if the covariance of the cells of a schema is L L' with this factor L.
+
+    A table is added up from the columns of L rather than from the covariance: no digit is lost where noisy cells make
+    up a good table. On the last axis of ranges only the prefixes P are, since |P_b - P_a|^2 follows from products.
+
+    >>> schema = Schema.from_sizes({"a": 3})
+    >>> query_variances(schema, (Axis("a", queries="ranges"),), np.eye(3)).tolist()
+    [1.0, 2.0, 3.0, 1.0, 2.0, 1.0]
+    """
+    ranged = [at for at, entry in enumerate(table) if isinstance(entry, Axis) and entry.queries == "ranges"]
+    at = ranged[-1] if ranged else None
+    summed = tuple(
+        [e._replace(queries="prefixes") if n == at and isinstance(e, Axis) else e for n, e in enumerate(table)]
+    )
+    step = max(1, _SLICE // table_cells(schema, summed))
+    total: Floats | float = 0.0
+    for start in range(0, factor.shape[1], step):
+        sums = added_up(schema, summed, factor[:, start : start + step])
+        if at is None:
+            total = total + np.sum(sums**2, axis=-1)
+        else:
+            rows = np.moveaxis(sums, at, -2)
+            total = total + rows @ np.swapaxes(rows, -1, -2)
+    found = np.asarray(total)
+    if at is None:
+        return found
+    first, last = bounds("ranges", found.shape[-1])
+    products = np.zeros((*found.shape[:-2], found.shape[-2] + 1, found.shape[-1] + 1))  # from the empty prefix on
+    products[..., 1:, 1:] = found
+    own = np.einsum("...ii->...i", products)
+    return np.asarray(np.moveaxis(own[..., first] + own[..., last] - 2 * products[..., first, last], -1, at))
+
+
+def added_up(schema: Schema, table: Table, cells: Floats) -> Floats:
+    """A table from the cells of a schema, one axis per attribute; of several at once, side by side on the last axis."""
+    counts = cells.reshape(*schema.shape, *cells.shape[1:])
+    for at, attribute in reversed(list(enumerate(schema))):
+        axis = axis_of(table, attribute)
+        if axis is None:
+            counts = counts.sum(axis=at)
+        elif axis.level is not None:
+            counts = np.moveaxis(np.tensordot(membership(attribute, axis), counts, axes=(1, at)), 0, at)
+    return with_ranges(schema, table, counts)
+
+
+def membership(attribute: Attribute, axis: Axis) -> Floats:
+    """Which cells of an attribute make up each cell of a level."""
+    group_of = np.array(attribute.partition(axis.level).group_of)
+    return np.asarray(np.arange(group_of.max() + 1)[:, None] == group_of, dtype=np.float64)
+
+
+def axis_of(table: Table, attribute: Attribute) -> Axis | None:
+    """How a table asks for an attribute; None if it does not."""
+    axes = (entry if isinstance(entry, Axis) else Axis(entry) for entry in table)
+    return next((axis for axis in axes if axis.attribute == attribute.name), None)
+
+
+def _group_rows(schema: Schema, group: Group) -> Floats:
+    if isinstance(group, MatrixGroup):
+        return spread(schema, group).astype(np.float64)
+    return np.asarray(strategy_matrix(Frame(schema, "natural"), [group]).toarray())

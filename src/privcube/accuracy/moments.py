@@ -1,0 +1,205 @@
+"""The variance of whole-number noise, as a rule a little below that of continuous noise of its scale. Zone: PUBLIC.
+
+For Laplace and Gaussian noise it is never above (sinh x >= x; Canonne, Kamath and Steinke 2020). In a bundle of unequal
+groups the rows of the largest may have more, by a few percent as a rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from privcube.algebra.lattice import Floats
+from privcube.model.frame import Frame
+from privcube.model.groups import Group, has_helmert, product_groups
+from privcube.model.plan import Plan
+from privcube.model.privacy.guarantee import PureDP
+from privcube.model.slices import slice_rows
+
+RowShares = Mapping[tuple[int, int], Sequence[float]]  # per axis and level, of the Helmert rows j = 1, 2, ...
+
+_NARROW: Final = 4.0  # up to here discrete Gaussian noise has less variance than continuous, as far as a float can tell
+_LARGE_RADIUS: Final = 10_000  # the errors of `_by_density` are of the order of one over its square
+_POINTS: Final = 2_001
+_NEGLIGIBLE: Final = 45.0  # in logarithms: e^-45 is below what a float can hold next to 1
+
+
+def discrete_laplace_variance(scale: float) -> float:
+    """2 r / (1 - r)^2 with r = exp(-1/scale); about 2 scale^2 - 1/6.
+
+    >>> round(discrete_laplace_variance(1.0), 6), round(discrete_laplace_variance(100.0), 6)
+    (1.841347, 19999.833334)
+    """
+    half = 1 / (2 * scale)
+    return 1 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0
+
+
+def discrete_gaussian_variance(variance: float) -> float:
+    """The sum of k^2 exp(-k^2/(2 v)) over that of exp(-k^2/(2 v)); v itself but for a tiny v.
+
+    >>> round(discrete_gaussian_variance(1.0), 9), round(discrete_gaussian_variance(0.25), 6)
+    (0.999999789, 0.215013)
+    """
+    if variance > _NARROW:
+        return variance  # the difference is below exp(-2 pi^2 v) relative, less than a float can hold
+    k = np.arange(1, 64, dtype=np.float64)
+    weights = np.exp(-(k**2) / (2 * variance))
+    return min(variance, float(2 * np.sum(k**2 * weights) / (1 + 2 * np.sum(weights))))
+
+
+def max_norm_variances(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
+    """The variance of a row of whole-number max-norm noise, by the size of its group; `sizes` counts groups of a size.
+
+    The radius r has weight e^(-r/s) prod B(n, r), where B counts the points of the L1 ball in n dimensions, and given r
+    a row of a group of n has second moment r (r+1) (B(n, r+1) + 2 B(n, r) + B(n, r-1)) / (2 (n+1) (n+2) B(n, r)).
+
+    Proof of the latter. |z|^2 adds up the odd numbers below 2 |z|, so the second moment is 2 D(r-1) / B(r) with D
+    summing B up twice: B has the generating function F = (1+x)^n / (1-x)^(n+1), and 2 D(r-1) that of 2 x F / (1-x)^2.
+    As (1+x) F' = F ((2n+2) / (1-x) - 1), the sums C of B are C(r) = (r+1) (B(r+1) + B(r)) / (2n+2). The same step for
+    G = F / (1-x), with (1+x) G' = G ((2n+4) / (1-x) - 2), gives D(r) = ((r+1) C(r+1) + (r+2) C(r)) / (2n+4).
+
+    >>> {n: round(v, 3) for n, v in max_norm_variances(1.0, {1: 2}).items()}, round(2 * 3 * 4 / (2 * 3), 3)
+    ({1: 3.903}, 4.0)
+    """
+    growth = sum(count * float(_log_growth(n, _LARGE_RADIUS)) for n, count in sizes.items())
+    return _by_density(scale, sizes) if growth > 1 / scale else _by_radius(scale, sizes)
+
+
+def _by_radius(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
+    """Radius by radius from 0, until the weights are negligible."""
+    before, growth = dict.fromkeys(sizes, math.inf), {n: 2.0 * n + 1 for n in sizes}  # B(r) / B(r-1), B(r+1) / B(r)
+    logs, moments = [], []
+    log_weight = largest = 0.0
+    radius = 0
+    while log_weight > largest - _NEGLIGIBLE:
+        largest = max(largest, log_weight)
+        logs.append(log_weight)
+        moments.append([radius * (radius + 1) * (growth[n] + 2 + 1 / before[n]) for n in sizes])
+        radius += 1
+        for n, count in sizes.items():
+            log_weight += count * math.log(growth[n])
+            before[n], growth[n] = growth[n], (2 * n + 1 + radius / growth[n]) / (radius + 1)
+        log_weight -= 1 / scale
+    return _mean_moments(np.array(logs), np.array(moments), sizes)
+
+
+def _by_density(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
+    """The sum over the radius as an integral over its logarithm u, where the radius is large: a smooth hill."""
+
+    def log_density(u: Floats) -> Floats:
+        radius = np.exp(u)
+        balls = [count * _log_ball(n, radius) for n, count in sizes.items()]
+        return np.asarray(np.sum(balls, axis=0) - radius / scale + u)
+
+    rows = sum(n * count for n, count in sizes.items())
+    grid = np.linspace(0, math.log(rows * scale) + 6, _POINTS)  # the hill's top is below radius 3/2 rows * scale
+    for _ in range(20):  # on to where the density is not negligible, and no further
+        logs = log_density(grid)
+        there = np.flatnonzero(logs > logs.max() - _NEGLIGIBLE)
+        grid = np.linspace(grid[max(there[0] - 1, 0)], grid[min(there[-1] + 1, _POINTS - 1)], _POINTS)
+    logs, radius = log_density(grid), np.exp(grid)
+    around = [np.exp(_log_growth(n, radius)) + 2 + np.exp(-_log_growth(n, radius - 1)) for n in sizes]
+    return _mean_moments(logs, (radius * (radius + 1) * np.array(around)).T, sizes)
+
+
+def _mean_moments(logs: Floats, moments: Floats, sizes: Mapping[int, int]) -> dict[int, float]:
+    weights = np.exp(logs - logs.max())
+    means = (weights @ moments / weights.sum()).tolist()
+    return {n: mean / (2 * (n + 1) * (n + 2)) for n, mean in zip(sizes, means, strict=True)}
+
+
+def _log_ball(n: int, radius: Floats) -> Floats:
+    """log B(n, r), but for a constant, with an error of the order of 1/r: the saddle point of the generating function.
+
+    With x = r + 1/2 and v = n + 1/2 it is F z^(-r-1) = exp(2 v atanh z - x log z) / sqrt(z (1 - z^2)), which is least
+    at log(1/z) = asinh(v/x).
+    """
+    x, v = radius + 0.5, n + 0.5
+    return np.asarray(x * np.arcsinh(v / x) + v * np.arcsinh(x / v) - np.log(np.hypot(x, v)) / 2)
+
+
+def _log_growth(n: int, radius: Floats | float) -> Floats:
+    """log B(n, r+1) / B(n, r) in the same approximation: the derivative of `_log_ball` half-way."""
+    x, v = np.asarray(radius) + 1.0, n + 0.5
+    return np.asarray(np.arcsinh(v / x) - x / (x**2 + v**2) / 2)
+
+
+def helmert_variance(variance: float, shares: Sequence[Sequence[float]]) -> float:
+    """What Helmert rows with sigma^2 are worth on average, if row j of an axis counts with share `shares[axis][j - 1]`.
+
+    A row of weight w, the product of j (j+1) over the axes, gets discrete Gaussian noise of sigma^2 w, and its
+    orthonormal worth is the variance of that divided by w. Only rows with sigma^2 w <= 4 differ from sigma^2, so few
+    are gone through, however many there are.
+
+    >>> [round(helmert_variance(variance, [(0.5, 0.5)]), 6) for variance in (0.1, 0.25, 4.0)]
+    [0.085313, 0.249745, 4.0]
+    """
+    narrow = {1: 1.0} if variance * 2 ** len(shares) <= _NARROW else {}
+    for axis in shares:
+        products: defaultdict[int, float] = defaultdict(float)
+        for weight, share in narrow.items():
+            for j, own in enumerate(axis, start=1):
+                if variance * weight * j * (j + 1) > _NARROW:
+                    break
+                products[weight * j * (j + 1)] += share * own
+        narrow = products
+    return variance + sum(
+        share * (discrete_gaussian_variance(variance * weight) / weight - variance) for weight, share in narrow.items()
+    )
+
+
+def narrow_groups(plan: Plan) -> list[int]:
+    """The groups of Helmert rows that are worth more or less than each other: their first row has sigma^2 w <= 4."""
+    if isinstance(plan.guarantee, PureDP):
+        return []
+    variances = plan.noise_variances()
+    return [n for n, group in enumerate(plan.groups) if has_helmert(group) and 2 * variances[n] <= _NARROW]
+
+
+def exact_noise_variances(plan: Plan, shares: RowShares | None = None) -> Floats:
+    """The variances of the noise that is really drawn, per group.
+
+    Helmert rows are taken at their orthonormal worth; in `narrow_groups` its mean, weighted by `shares` of the rows of
+    an axis and level where they are given, else even.
+    """
+    continuous = plan.noise_variances()
+    if isinstance(plan.guarantee, PureDP):
+        return _pure_variances(plan, continuous)
+    exact = np.array(
+        [
+            variance if has_helmert(group) else discrete_gaussian_variance(variance)
+            for group, variance in zip(plan.groups, continuous.tolist(), strict=True)
+        ]
+    )
+    for number in narrow_groups(plan):
+        own = _row_shares(plan.frame, plan.groups[number], shares or {})
+        exact[number] = helmert_variance(float(continuous[number]), own)
+    return exact
+
+
+def _row_shares(frame: Frame, group: Group, shares: RowShares) -> list[Sequence[float]]:
+    """How much each row of the Helmert parts of a group counts; even where nothing is given."""
+    (parts,) = product_groups([group])
+    spots = [(part.axis, part.level) for part in parts if part.kind == "helmert"]
+    rows = [frame.fan_outs[axis][level - 1] - 1 for axis, level in spots]
+    return [shares.get(spot, [1 / count] * count) for spot, count in zip(spots, rows, strict=True)]
+
+
+def _pure_variances(plan: Plan, continuous: Floats) -> Floats:
+    exact = continuous.copy()
+    known: dict[float, float] = {}
+    for bundle in plan.noised_together:
+        scale = float(plan.noise_scale(bundle[0]))
+        if len(bundle) > 1:
+            _, rows = slice_rows(plan.frame, [plan.groups[group] for group in bundle])
+            by_size = max_norm_variances(scale, Counter(rows))
+            exact[list(bundle)] = [by_size[n] for n in rows]
+        else:
+            if scale not in known:
+                known[scale] = discrete_laplace_variance(scale)
+            exact[bundle[0]] = known[scale]
+    return exact

@@ -1,0 +1,157 @@
+"""What published numbers are made of, where a frame has more cells than there are values. Zone: PUBLIC.
+
+Recovery works on padded axes, and its padded tables agree with each other. What it finds in padded cells is noise
+around nothing, but dropping it would leave parents that differ from the sum of their children. So it is shared out
+evenly among the real cells beside it, from the coarsest level to the finest: a child gets c + (P - sum of c over the
+real children) / (number of real children), with P what its parent is published with. Sums are kept at every level,
+nothing is biased, and every published number is a known linear query on padded cells. Plans predict the errors of these
+(`mean_energies`), and a release tells them (`privcube.accuracy.closed_form`). Without padding nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+import numpy as np
+
+from privcube.accuracy.ranges import bounds, gram
+from privcube.algebra.lattice import Floats
+from privcube.errors import PlanError
+from privcube.model.attribute import Attribute
+from privcube.model.frame import Frame
+from privcube.model.levels import Partition
+from privcube.model.workload import Axis
+
+_NOTHING: Final = 1e-12
+_MOST_PADDED: Final = 8192
+
+
+def recovered_entry(frame: Frame, entry: str | Axis) -> str | Axis:
+    """The cells that an entry is added up from: a level, if the frame has it, or those of the attribute."""
+    if isinstance(entry, str):
+        return entry
+    return entry if entry.level and frame.keeps_levels(entry.attribute) else entry.attribute
+
+
+def grouped(counts: Floats, at: int, partition: Partition) -> Floats:
+    """The cells along an axis added up to their groups."""
+    moved = np.moveaxis(counts, at, 0)
+    sums = np.zeros((partition.cells, *moved.shape[1:]))
+    np.add.at(sums, np.asarray(partition.group_of), moved)
+    return np.moveaxis(sums, 0, at)
+
+
+def padded_cells(frame: Frame, entry: str | Axis) -> int:
+    """How many padded cells an entry of a table is made of."""
+    known = recovered_entry(frame, entry)
+    axis = known if isinstance(known, Axis) else Axis(known)
+    return frame.nested_sizes(frame.schema[axis.attribute], axis.level)[-1]
+
+
+def published_rows(frame: Frame, entry: str | Axis) -> Floats | None:
+    """The published numbers of an entry as rows of weights on its padded cells; None for the cells as they are.
+
+    >>> from privcube.model.schema import Schema
+    >>> published_rows(Frame(Schema.from_sizes({"a": 3}), "binary"), "a").round(3).tolist()
+    [[1.0, 0.0, 0.0, 0.333], [0.0, 1.0, 0.0, 0.333], [0.0, 0.0, 1.0, 0.333]]
+    """
+    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    attribute = frame.schema[axis.attribute]
+    kept = axis.level is None or frame.keeps_levels(axis.attribute)
+    rows = cell_rows(frame, attribute, axis.level if kept else None)
+    if axis.queries == "cells" and kept:
+        return rows
+    if rows is None:
+        rows = np.eye(attribute.cells)
+    if axis.queries == "cells":
+        return grouped(rows, 0, attribute.partition(axis.level))
+    running = np.vstack([np.zeros((1, rows.shape[1])), np.cumsum(rows[: attribute.ordered_cells], axis=0)])
+    first, last = bounds(axis.queries, attribute.ordered_cells)
+    return np.asarray(running[last] - running[first])
+
+
+def is_padded(frame: Frame, entry: str | Axis) -> bool:
+    """Whether an entry has more cells on the axes of a frame than it has values."""
+    attribute, level = _whole(frame, entry)
+    cells = attribute.cells if level is None else attribute.partition(level).cells
+    return frame.nested_sizes(attribute, level)[-1] > cells
+
+
+def cell_rows(frame: Frame, attribute: Attribute, level: str | None) -> Floats | None:
+    """The published cells of an attribute as weights on its padded cells; None where they are the same, in order."""
+    real = np.asarray(frame.positions(attribute, level), dtype=np.int64)
+    sizes = frame.nested_sizes(attribute, level)
+    padded = sizes[-1]
+    if len(real) == padded and np.array_equal(real, np.arange(padded)):
+        return None
+    rows = {0: np.ones(padded)}
+    above = 1
+    for size in sizes:
+        width, fan_out = padded // size, size // above
+        children: defaultdict[int, list[int]] = defaultdict(list)
+        for node in np.unique(real // width).tolist():
+            children[node // fan_out].append(node)
+        finer = {}
+        for parent, nodes in children.items():
+            own = np.zeros((len(nodes), padded))
+            for at, node in enumerate(nodes):
+                own[at, node * width : (node + 1) * width] = 1.0
+            surplus = (rows[parent] - own.sum(axis=0)) / len(nodes)
+            finer.update({node: own[at] + surplus for at, node in enumerate(nodes)})
+        rows, above = finer, size
+    return np.stack([rows[node] for node in real.tolist()])
+
+
+def mean_energies(frame: Frame, entry: str | Axis) -> Floats:
+    """The mean of |Pi_b q|^2 over the published numbers q of an entry, for all levels b of its axes.
+
+    >>> from privcube.model.schema import Schema
+    >>> mean_energies(Frame(Schema.from_sizes({"a": 3}), "binary"), "a").round(3).tolist()
+    [[0.444, 0.222], [0.222, 0.222]]
+    """
+    sizes = [frame.sizes[axis][: level + 1] for axis, level in frame.footprint(*_whole(frame, entry))]
+    products = asked_products(frame, entry).reshape([chain[-1] for chain in sizes] * 2)
+    means = np.zeros([len(chain) for chain in sizes])
+    for levels in np.ndindex(*means.shape):
+        blocks, width = products, 1
+        for at, (chain, level) in enumerate(zip(sizes, levels, strict=True)):
+            for axis in (at, len(sizes) + at):
+                shape = (*blocks.shape[:axis], chain[level], chain[-1] // chain[level], *blocks.shape[axis + 1 :])
+                blocks = blocks.reshape(shape).sum(axis=axis + 1)
+            width *= chain[-1] // chain[level]
+        means[levels] = np.trace(blocks.reshape(int(np.sqrt(blocks.size)), -1)) / width
+    for axis in range(means.ndim):
+        means = np.diff(means, axis=axis, prepend=0)
+    return np.where(means > _NOTHING * means.sum(), means, 0.0)
+
+
+def asked_products(frame: Frame, entry: str | Axis) -> Floats:
+    """The mean of q q' over the published numbers q of an entry, on its padded cells."""
+    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    attribute, level = _whole(frame, entry)
+    sizes = frame.nested_sizes(attribute, level)
+    if sizes[-1] > _MOST_PADDED:
+        expected = f"at most {_MOST_PADDED:,} cells on axes with more cells than values"
+        raise PlanError(repr(attribute.name), expected=expected, given=f"{sizes[-1]:,}")
+    real = np.asarray(frame.positions(attribute, level), dtype=np.int64)
+    cells = attribute.ordered_cells if axis.queries != "cells" else len(real)
+    count = cells * (cells + 1) // 2 if axis.queries == "ranges" else cells
+    own = np.zeros((len(real), len(real)))  # of published cells
+    own[:cells, :cells] = np.eye(cells) if axis.queries == "cells" else gram(axis.queries, cells)
+    if len(sizes) == 1:  # a padded cell is shared out among all, with the same weight 1/n
+        products = np.zeros((sizes[-1], sizes[-1]))
+        padding = np.setdiff1d(np.arange(sizes[-1]), real)
+        with_padding = own.sum(axis=1) / len(real)
+        products[np.ix_(real, real)] = own
+        products[np.ix_(real, padding)] = with_padding[:, None]
+        products[np.ix_(padding, real)] = with_padding
+        products[np.ix_(padding, padding)] = with_padding.sum() / len(real)
+        return products / count
+    rows = cell_rows(frame, attribute, level)
+    return own / count if rows is None else np.asarray(rows.T @ own @ rows / count)
+
+
+def _whole(frame: Frame, entry: str | Axis) -> tuple[Attribute, str | None]:
+    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    return frame.schema[axis.attribute], axis.level

@@ -1,0 +1,303 @@
+"""Recovery (step 3): noisy answers to query groups become consistent tables. Zone: PUBLIC.
+
+Optimal recovery is generalised least squares in closed form (THEORY section 2; the paper's section 3.2 with no matrix):
+each group's answers are split into residual coordinates, the estimate of a residual is the mean of what the groups say
+about it, weighted by f_gb / v_g, and a table is put together from its residuals. All tables come from the same
+residuals, so they agree on every shared margin. Groups and tables of one shape are handled together, a slice of memory
+at a time. What is found in padded cells is shared out, so that they still do (`privcube.accuracy.published`). Direct
+recovery keeps the R of step 2 instead (see `privcube.accuracy.direct`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import prod
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from privcube.accuracy.agreement import Publisher
+from privcube.accuracy.direct import add_up
+from privcube.accuracy.layout import Layout, cells_table, with_ranges
+from privcube.accuracy.matrix_structure import ExplicitStructure, added_up
+from privcube.accuracy.structure import group_family
+from privcube.algebra.lattice import Batch, Family, Floats, Integers, ResidualIndex
+from privcube.algebra.residuals import from_residuals, helmert_to_residuals, level_slice, to_residuals
+from privcube.errors import PlanError
+from privcube.model.frame import Frame
+from privcube.model.groups import (
+    GroupPart,
+    PartKind,
+    QueryGroup,
+    cells_groups,
+    group_rows,
+    is_structured,
+    part_rows,
+    product_groups,
+)
+from privcube.model.plan import Plan
+from privcube.model.workload import Table
+from privcube.progress import RECOVERING, Progress, Work, silent
+
+_SLICE_CELLS: Final = 2**17
+_MOST_CHOICES: Final = 1024
+
+
+def recover(plan: Plan, answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
+    """The plan's tables from the noisy answers to its groups, one group after the other, each in row-major order."""
+    rows = [group_rows(plan.frame, group) for group in plan.groups]
+    if len(answers) != sum(rows):
+        raise PlanError("answers", expected=f"{sum(rows):,} numbers, one per row of the plan", given=len(answers))
+    values, starts = np.asarray(answers), np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
+    if plan.sources is not None:
+        per_group = [values[start:stop] for start, stop in pairwise(starts.tolist())]
+        return add_up(plan.frame, list(plan.workload), product_groups(plan.groups), plan.sources, per_group, progress)
+    if not is_structured(plan.groups):
+        progress(RECOVERING, 0, None)
+        return _recover_explicit(plan, values)
+    wanted = [cells_table(table) for table in plan.workload]
+    cells = published_cells(plan, list(dict.fromkeys(wanted)), values, progress)
+    schema = plan.workload.schema
+    return {table: with_ranges(schema, table, cells[of]) for table, of in zip(plan.workload, wanted, strict=True)}
+
+
+def published_cells(
+    plan: Plan, tables: Sequence[Table], answers: Floats, progress: Progress = silent
+) -> dict[Table, Floats]:
+    """Tables of cells as they are published, by optimal recovery from the answers to the groups of a plan."""
+    groups, variances = product_groups(plan.groups), plan.noise_variances()
+    found = recover_cells(plan.frame, tables, groups, variances, answers, padded=True, progress=progress)
+    publisher = Publisher(plan.frame)
+    return {table: publisher.published(table, counts) for table, counts in found.items()}
+
+
+def _recover_explicit(plan: Plan, values: Floats) -> dict[Table, Floats]:
+    """Least squares with an explicit matrix, for groups without product structure."""
+    structure = ExplicitStructure.of(plan.workload, plan.frame, plan.groups)
+    cells = structure.recovery(plan.noise_variances()) @ values
+    return {table: added_up(structure.schema, table, cells) for table in plan.workload}
+
+
+def recover_cells(
+    frame: Frame,
+    tables: Sequence[Table],
+    groups: Sequence[QueryGroup],
+    variances: Floats,
+    values: Floats,
+    shares: Sequence[Sequence[Floats]] | None = None,
+    *,
+    padded: bool = False,
+    progress: Progress = silent,
+) -> dict[Table, Floats]:
+    """Optimal recovery of tables of cells from the answers to groups with the given noise variances.
+
+    Padded cells are dropped, or kept in tables with one axis per axis of the frame.
+    """
+    residuals = _Residuals(frame, tables, shares)
+    starts = np.concatenate([[0], np.cumsum([group_rows(frame, group) for group in groups])]).astype(np.int64)
+    narrow = [number for number, group in enumerate(groups) if _choices(group) <= _MOST_CHOICES]
+    wide = {number: residuals.below(groups[number]) for number in sorted(set(range(len(groups))) - set(narrow))}
+    numbers = np.diff(starts)  # of each group; a wide one is gone through once for each table below it
+    through = int(numbers[narrow].sum()) + sum(len(below) * int(numbers[number]) for number, below in wide.items())
+    work = Work(progress, RECOVERING, through + residuals.cells)
+    residuals.add([groups[number] for number in narrow], variances[narrow], values, starts[narrow], work)
+    for number, below in wide.items():
+        own = values[starts[number] : starts[number + 1]]
+        residuals.add_wide(groups[number], below, variances[number], own, work)
+    return residuals.tables(padded, work)
+
+
+class _Residuals:
+    """Running weighted sums of what the groups say about each residual; `store[dim][slot]` holds its coordinates."""
+
+    def __init__(self, frame: Frame, tables: Sequence[Table], shares: Sequence[Sequence[Floats]] | None) -> None:
+        self.frame, self.wanted_tables, self.shares = frame, tables, shares
+        self.footprints = cells_groups(frame, tables)
+        self.wanted = wanted = self._family(self.footprints)
+        self.index = ResidualIndex([len(chain) for chain in frame.fan_outs], wanted)
+        self.dim = np.zeros(len(self.index), dtype=np.int64)
+        for batch in self.index.batches(wanted):
+            self.dim[batch.residuals] = _dimension(_shape(wanted, batch.members[0]), batch.levels)
+        self.slot = np.zeros(len(self.index), dtype=np.int64)
+        self.store: dict[int, Floats] = {}
+        for dim in np.unique(self.dim).tolist():
+            same = np.flatnonzero(self.dim == dim)
+            self.slot[same] = np.arange(len(same))
+            self.store[dim] = np.zeros((len(same), dim))
+        self.precision = np.zeros(len(self.index))
+
+    @property
+    def cells(self) -> int:
+        """How many padded cells the wanted tables have."""
+        return sum(group_rows(self.frame, footprint) for footprint in self.footprints)
+
+    def add(
+        self, groups: Sequence[QueryGroup], variances: Floats, values: Floats, starts: Integers, work: Work
+    ) -> None:
+        """Take in the answers of groups, each found at its start in `values`."""
+        family = self._family(groups)
+        for which, batches in self._slices(family):
+            shape = _shape(family, which[0])
+            sizes = [part_rows(kind.chain, kind.kind) for kind in shape]
+            block = _gathered(values, starts[which], prod(sizes)).reshape(len(which), *sizes)
+            coordinates = self._split(block, shape)
+            for batch in batches:
+                self._take(coordinates, shape, batch, batch.factors / variances[which])
+            work.add(block.size)
+
+    def below(self, group: QueryGroup) -> list[QueryGroup]:
+        """What a group says about the wanted tables: its cells added up to each of them, those of most axes first."""
+        level_of = {part.axis: part.level for part in group}
+        found = {
+            tuple(GroupPart(p.axis, min(p.level, level_of[p.axis])) for p in footprint if p.axis in level_of)
+            for footprint in self.footprints
+        }
+        return sorted(found, key=len, reverse=True)
+
+    def add_wide(
+        self, group: QueryGroup, below: Sequence[QueryGroup], variance: float, values: Floats, work: Work
+    ) -> None:
+        """Take in a group of many attributes: add it up to the wanted tables first, and use each residual once."""
+        weight = 1.0 / (variance * group_rows(self.frame, group))  # f_gb / v_g, the same for every b below the group
+        table = values.reshape([self.frame.sizes[part.axis][part.level] for part in group])
+        done = np.zeros(len(self.index), dtype=bool)
+        for smaller in below:
+            kept = {part.axis: part.level for part in smaller}
+            summed = _summed(self.frame, table, group, kept)
+            family = self._family([smaller])
+            shape = _shape(family, 0)
+            coordinates = self._split(summed[None], shape)
+            for batch in self.index.batches(family):
+                if batch.residuals[0] >= 0 and not done[batch.residuals[0]]:
+                    self._take(coordinates, shape, batch, np.array([weight]))
+                    done[batch.residuals[0]] = True
+            work.add(table.size)
+
+    def tables(self, padded: bool, work: Work) -> dict[Table, Floats]:
+        """Put the tables together from the weighted means."""
+        missed = np.flatnonzero(self.precision <= 0)
+        if len(missed):
+            raise PlanError("recovery", expected="groups that determine every table", given="some that do not")
+        for dim, rows in self.store.items():
+            rows /= self.precision[self.dim == dim][:, None]
+        layout, tables = Layout(self.frame), self.wanted_tables
+        found: list[Floats | None] = [None] * len(tables)
+        for which, batches in self._slices(self.wanted):
+            shape = _shape(self.wanted, which[0])
+            coordinates = np.empty((len(which), *(prod(kind.chain) for kind in shape)))
+            for batch in batches:
+                where = (slice(None), *_levels(shape, batch.levels))
+                dim = int(self.dim[batch.residuals[0]])
+                coordinates[where] = self.store[dim][self.slot[batch.residuals]].reshape(coordinates[where].shape)
+            for at, kind in enumerate(shape):
+                coordinates = from_residuals(coordinates, at + 1, kind.chain, self._shares(kind))
+            for row, number in enumerate(which.tolist()):
+                found[number] = coordinates[row] if padded else layout.real(tables[number], coordinates[row])
+            work.add(coordinates.size)
+        return {table: counts for table, counts in zip(tables, found, strict=True) if counts is not None}
+
+    def _slices(self, family: Family) -> Iterator[tuple[Integers, Iterator[Batch]]]:
+        """Members of equal shape, so many at a time, with the batches of their level choices."""
+        for which in _alike(family):
+            yield which, self.index.batches(replace(family, members=[family.members[i] for i in which.tolist()]))
+
+    def _family(self, groups: Sequence[QueryGroup]) -> Family:
+        family = group_family(self.frame, groups)
+        kinds: Sequence[tuple[tuple[int, ...], PartKind]] = family.kinds  # type: ignore[assignment]
+        own = [part.axis if self.shares else -1 for part in family.parts]
+        return replace(family, kinds=[_Kind(*kind, axis) for kind, axis in zip(kinds, own, strict=True)])
+
+    def _shares(self, kind: _Kind) -> Sequence[Floats] | None:
+        return self.shares[kind.axis][: len(kind.chain)] if self.shares else None
+
+    def _split(self, block: Floats, shape: Sequence[_Kind]) -> Floats:
+        """Answers of equal shape to residual coordinates; a contrast is twice its coordinate."""
+        coordinates = np.asarray(block, dtype=np.float64)
+        for at, kind in enumerate(shape):
+            if kind.kind == "contrast":
+                coordinates = coordinates / 2
+            elif kind.kind == "helmert":
+                coordinates = helmert_to_residuals(coordinates, at + 1, kind.chain[-1])
+            else:
+                coordinates = to_residuals(coordinates, at + 1, kind.chain, self._shares(kind))
+        return coordinates
+
+    def _take(self, coordinates: Floats, shape: Sequence[_Kind], batch: Batch, weights: Floats) -> None:
+        hit = np.flatnonzero(batch.residuals >= 0)
+        if not len(hit):
+            return
+        rows = batch.residuals[hit]
+        block = coordinates[(slice(None), *_levels(shape, batch.levels))]
+        weighted = block.reshape(len(block), -1)[hit] * weights[hit, None]
+        _add_rows(self.store[int(self.dim[rows[0]])], self.slot[rows], weighted)
+        self.precision += np.bincount(rows, weights[hit], minlength=len(self.precision))
+
+
+class _Kind(NamedTuple):
+    """Parts of one kind have the same shape, and with real shares the same axis."""
+
+    chain: tuple[int, ...]  # fan-outs up to the part's level
+    kind: PartKind
+    axis: int  # -1 where shares are even and all axes of this shape are alike
+
+
+def _choices(group: QueryGroup) -> int:
+    return prod([part.level + 1 if part.kind == "cells" else 1 for part in group])
+
+
+def _shape(family: Family, member: int) -> list[_Kind]:
+    kinds: Sequence[_Kind] = family.kinds  # type: ignore[assignment]
+    return [kinds[part] for part in family.members[member]]
+
+
+def _alike(family: Family) -> Iterator[Integers]:
+    """The members in classes of equal shape, each class cut into slices of bounded memory."""
+    classes: dict[tuple[_Kind, ...], list[int]] = {}
+    for member in range(len(family.members)):
+        classes.setdefault(tuple(_shape(family, member)), []).append(member)
+    for shape, which in classes.items():
+        step = max(1, _SLICE_CELLS // prod([prod(kind.chain) for kind in shape]))
+        for start in range(0, len(which), step):
+            yield np.array(which[start : start + step])
+
+
+def _levels(shape: Sequence[_Kind], levels: Sequence[int]) -> list[slice]:
+    """Where the coordinates of a choice of levels stand; contrasts and Helmert rows have one level only."""
+    return [
+        level_slice(kind.chain, level) if kind.kind == "cells" else slice(None)
+        for kind, level in zip(shape, levels, strict=True)
+    ]
+
+
+def _dimension(shape: Sequence[_Kind], levels: Sequence[int]) -> int:
+    spans = [level_slice(kind.chain, level) for kind, level in zip(shape, levels, strict=True)]
+    return prod([span.stop - span.start for span in spans])
+
+
+def _summed(frame: Frame, table: Floats, group: QueryGroup, kept: dict[int, int]) -> Floats:
+    """The cells of a group added up to the given levels of some of its axes."""
+    summed = table.sum(axis=tuple(at for at, part in enumerate(group) if part.axis not in kept))
+    for at, part in enumerate(part for part in group if part.axis in kept):
+        size = frame.sizes[part.axis][kept[part.axis]]
+        summed = summed.reshape(*summed.shape[:at], size, -1, *summed.shape[at + 1 :]).sum(axis=at + 1)
+    return np.asarray(summed, dtype=np.float64)
+
+
+def _gathered(values: Floats, starts: Integers, length: int) -> Floats:
+    """Rows of equal length out of one long array; no copy where they follow each other."""
+    if np.all(np.diff(starts) == length):
+        return values[starts[0] : starts[0] + length * len(starts)].reshape(len(starts), length)
+    return np.asarray(values[starts[:, None] + np.arange(length)])
+
+
+def _add_rows(target: Floats, rows: Integers, values: Floats) -> None:
+    """target[rows] += values where a row may be named several times."""
+    order = np.argsort(rows, kind="stable")
+    ordered = rows[order]
+    first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    if len(first) == len(rows):
+        target[rows] += values
+    else:
+        target[ordered[first]] += np.add.reduceat(values[order], first, axis=0)

@@ -1,0 +1,88 @@
+"""`privcube demo`: the main job on an example, from records to published tables."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from privcube.cli.output import say
+
+
+@click.command()
+@click.argument("folder", type=click.Path(), default="privcube-demo")
+def demo(folder: str) -> None:
+    """Do it all on an example.
+
+    The records of a hospital are made up in FOLDER (privcube-demo), and tables of them are published. FOLDER must
+    be new or empty. Every step is shown as the command that does it.
+
+    \b
+    Example:
+      privcube demo
+      privcube demo /tmp/hospital
+    """
+    from privcube.cli.example import EXAMPLE
+    from privcube.cli.files import write_new
+    from privcube.cli.hospital import write_discharges
+
+    home = _new_folder(folder)
+    say(f"A hospital wants to publish tables of its discharges. In {home} are its records, made up, and its spec:")
+    write_discharges(home / "discharges.csv")
+    write_new(home / "spec.toml", EXAMPLE)
+    say("  discharges.csv   one row per stay in hospital, up to three for a patient")
+    say("  spec.toml        the attributes, the tables that are wanted, the privacy budget, the ledger")
+    _steps(str(home / "spec.toml"), str(home / "out"))
+    say()
+    say("What to look at next:")
+    spec, out = str(home / "spec.toml"), str(home / "out")
+    ideas = (
+        (("cat", str(home / "out" / "PRIVACY.md")), "what is promised, and what is not"),
+        (("privcube", "show", out), "all tables"),
+        (("privcube", "ledger", spec), "what was spent, what is left"),
+        (("privcube", "plan", spec, "--compare"), "other strategies"),
+        (("privcube", "plan", spec, "--accuracy", "50 at 95% on age x region"), "what accuracy costs"),
+    )
+    widest = max(len(shlex.join(words)) for words, _ in ideas)
+    for words, why in ideas:
+        say(f"  {shlex.join(words):<{widest}}  # {why}")
+
+
+def _steps(spec: str, out: str) -> None:
+    from privcube.cli.commands.plan import plan
+    from privcube.cli.commands.query import query
+    from privcube.cli.commands.release import release
+    from privcube.cli.commands.show import show
+    from privcube.cli.commands.verify import verify
+
+    _run(plan, "What will be measured, and what error to expect? No record is read for this.", spec, "--tables", "5")
+    _run(release, "Count the records, add noise once, recover the tables, publish them.", spec)
+    _run(verify, "What can be checked without the records.", out, "--spec", spec)
+    _run(show, "A table with its error bars.", out, "ward", "outcome")
+    _run(query, "A count that stands in no table.", out, "age=65..85", "ward=surgery,medicine", "outcome=care")
+
+
+def _run(command: click.Command, purpose: str, *arguments: str) -> None:
+    """Show a command, and do what it does."""
+    say()
+    say(f"# {purpose}")
+    say("$ " + shlex.join(["privcube", command.name or "", *arguments]))
+    command.main(list(arguments), prog_name=f"privcube {command.name}", standalone_mode=False)
+
+
+def _new_folder(folder: str) -> Path:
+    from privcube.errors import SpecError
+
+    home, subject = Path(folder), f"folder {folder!r}"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(home.iterdir())
+    except (OSError, ValueError) as problem:  # ValueError: a path with a zero byte in it
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise SpecError(subject, expected="a folder that can be made", given=reason) from None
+    if not is_empty:
+        raise SpecError(
+            subject, expected="a new or empty folder (nothing is overwritten)", given="one with files in it"
+        )
+    return home

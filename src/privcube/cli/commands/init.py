@@ -1,0 +1,67 @@
+"""`privcube init`: a spec.toml to start from."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from privcube.cli.example import EXAMPLE
+from privcube.cli.files import write_new
+from privcube.cli.output import say
+from privcube.errors import SpecError
+
+
+@click.command()
+@click.argument("path", type=click.Path(), default="spec.toml")
+@click.option("--from", "source", type=click.Path(), metavar="CSV", help="Draft the attributes from a CSV file.")
+@click.option("--domain", type=click.Path(), metavar="JSON", help="Take the attributes from private-pgm's domain JSON.")
+def init(path: str, source: str | None, domain: str | None) -> None:
+    """Write a spec.toml to start from.
+
+    It goes to PATH (spec.toml), and is an example or a draft from your data. A draft lists the values found in the
+    data, which may be sensitive themselves: every attribute is marked as a draft, and a release refuses it until
+    you have checked it and removed the mark.
+
+    \b
+    Example:
+      privcube init
+      privcube init --from people.csv
+      privcube init mine.toml --domain adult-domain.json
+    """
+    if source is not None and domain is not None:
+        raise SpecError("init", expected="--from or --domain", given="both")
+    if source is not None:
+        from privcube.pipeline import draft_spec
+
+        text = draft_spec(source).to_toml()
+        advice = "check that its values are public knowledge, remove `draft = true`"
+    elif domain is not None:
+        text = _from_domain(Path(domain))
+        advice = "edit it"
+    else:
+        text = EXAMPLE
+        advice = "edit it"
+    write_new(path, text)
+    say(f"wrote {path}; next: {advice}, then `privcube plan {shlex.quote(path)}`")
+
+
+def _from_domain(file: Path) -> str:
+    from privcube.model.documents.request import WorkloadRequest
+    from privcube.model.documents.spec import DataSource, Spec
+    from privcube.model.privacy.guarantee import PureDP
+    from privcube.model.schema import Schema
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "not text in UTF-8"
+        raise SpecError(f"domain {file.name!r}", expected="a JSON file that can be read", given=reason) from None
+    spec = Spec(
+        data=DataSource(source=f"{file.stem.removesuffix('-domain')}.csv"),
+        guarantee=PureDP(1),
+        schema=Schema.from_domain_json(text),
+        request=WorkloadRequest(all_kway=(1,)),
+    )
+    return spec.to_toml()

@@ -1,0 +1,210 @@
+"""`privcube ledger`: what was spent, what is left; check it, and clean up after a crash."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from privcube.cli.output import count_of, rounded_down, say, say_columns, say_json
+
+if TYPE_CHECKING:
+    from privcube.model.documents.spec import Spec
+    from privcube.pipeline import LedgerStatus
+
+
+class _ShowByDefault(click.Group):
+    """Takes `privcube ledger spec.toml` for `privcube ledger show spec.toml`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = [word for word in args if not word.startswith("-")]
+        if len(words) == 1 and words[0] not in self.commands:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_ShowByDefault)
+def ledger() -> None:
+    """Show what was spent, and what is left.
+
+    `privcube ledger SPEC` is short for `privcube ledger show SPEC`.
+
+    \b
+    Example:
+      privcube ledger spec.toml
+      privcube ledger check spec.toml
+      privcube ledger recover spec.toml
+    """
+
+
+@ledger.command()
+@click.argument("spec", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Print the ledger as JSON.")
+def show(spec: str, as_json: bool) -> None:
+    """List releases and what is left.
+
+    For every release in SPEC's ledger: how far it came, when, where to, and what it cost.
+
+    \b
+    Example:
+      privcube ledger show spec.toml --json
+    """
+    declared, status = _status(spec)
+    if as_json:
+        say_json(_document(status))
+    else:
+        _show(declared, status, spec)
+
+
+@ledger.command()
+@click.argument("spec", type=click.Path())
+def check(spec: str) -> None:
+    """Check the ledger and published folders.
+
+    Every event of SPEC's ledger must follow from the one before, and every folder hold what was published.
+
+    Exit code 1 if a folder was changed, 2 if the ledger itself is damaged.
+
+    \b
+    Example:
+      privcube ledger check spec.toml
+    """
+    declared, status = _status(spec)
+    say(f"{_name(declared)}: {count_of(len(status.entries), 'release')}, every event follows from the one before")
+    changed = 0
+    for entry in status.entries:
+        if entry.state != "published" or entry.final is None:
+            say(f"release {entry.number}: {entry.state}")
+        elif not Path(entry.final).is_dir():
+            say(f"release {entry.number}: published, but no longer in {_short(entry.final)}")
+        elif _unchanged(Path(entry.final), entry.artifact):
+            say(f"release {entry.number}: published, {_short(entry.final)} is as it was published")
+        else:
+            changed += 1
+            say(f"release {entry.number}: CHANGED, {_short(entry.final)} is not what was published")
+    say(f"head {status.head}")
+    if changed:
+        sys.exit(1)
+
+
+@ledger.command()
+@click.argument("spec", type=click.Path())
+def recover(spec: str) -> None:
+    """Clean up after a crash.
+
+    The very bytes that were committed are published, the rest is abandoned. Releases that are still running are
+    abandoned as well, and will fail. What they cost stays spent.
+
+    \b
+    Example:
+      privcube ledger recover spec.toml
+    """
+    from privcube.model.documents.spec import Spec
+    from privcube.pipeline import recover_ledger
+
+    declared = Spec.read(spec)
+    done = recover_ledger(declared, folder=Path(spec).parent)
+    for number, state in done:
+        say(f"release {number}: {state}")
+    if not done:
+        say("nothing to recover: every release is published or abandoned")
+
+
+def _status(spec: str) -> tuple[Spec, LedgerStatus]:
+    from privcube.model.documents.spec import Spec
+    from privcube.pipeline import ledger_status
+
+    declared = Spec.read(spec)
+    return declared, ledger_status(declared, folder=Path(spec).parent)
+
+
+def _unchanged(folder: Path, digest: str | None) -> bool:
+    """Whether a folder holds the files whose checksums have the digest."""
+    from privcube.errors import ArtifactError
+    from privcube.released.artifact.folder import Contents
+    from privcube.released.artifact.store import artifact_digest, require_unchanged
+
+    try:
+        require_unchanged(Contents.of(folder))
+        return artifact_digest(folder) == digest
+    except ArtifactError:
+        return False
+
+
+def _name(spec: Spec) -> str:
+    """The ledger without user and password."""
+    from privcube.model.documents.spec import DataSource
+    from privcube.pipeline import dataset_name
+
+    return dataset_name(DataSource(source=spec.ledger.path)) if spec.ledger is not None else "none"
+
+
+def _currency(status: LedgerStatus) -> str:
+    from privcube.model.privacy.guarantee import PureDP
+
+    return "epsilon" if isinstance(status.total, PureDP) else "rho"
+
+
+def _show(declared: Spec, status: LedgerStatus, spec: str) -> None:
+    from privcube.model.amounts import shown
+    from privcube.model.privacy.composition import capacity
+
+    say(f"Ledger      {_name(declared)}")
+    say(f"Data        {status.dataset}")
+    say(f"Total       {status.total}")
+    total = capacity(status.total)
+    left, spent = rounded_down(status.remaining), shown(total - status.remaining)
+    say(f"Left        {_currency(status)} {left} of {shown(total)}; {spent} is spent")
+    if not status.entries:
+        return
+    say()
+    lines = [
+        (
+            str(entry.number),
+            entry.state,
+            f"{entry.times[entry.state]:%Y-%m-%d %H:%M} UTC",
+            "" if entry.final is None else _short(entry.final),
+            shown(entry.cost),
+        )
+        for entry in status.entries
+    ]
+    say_columns(("release", "state", "since", "folder", _currency(status)), lines, left=4)
+    if any(entry.state in ("reserved", "committed") for entry in status.entries):
+        say()
+        say(f"Some are not finished. If none is running, clean up: privcube ledger recover {spec}")
+
+
+def _document(status: LedgerStatus) -> dict[str, Any]:
+    from privcube.model.amounts import decimal_text
+    from privcube.model.privacy.composition import capacity
+
+    return {
+        "dataset": status.dataset,
+        "guarantee": str(status.total),
+        "currency": _currency(status),
+        "total": decimal_text(capacity(status.total)),
+        "spent": decimal_text(capacity(status.total) - status.remaining),
+        "remaining": decimal_text(status.remaining),
+        "head": status.head,
+        "releases": [
+            {
+                "number": entry.number,
+                "state": entry.state,
+                "cost": decimal_text(entry.cost),
+                "guarantee": str(entry.guarantee),
+                "plan": entry.plan,
+                "artifact": entry.artifact,
+                "folder": entry.final,
+                "times": {state: time.isoformat() for state, time in entry.times.items()},
+            }
+            for entry in status.entries
+        ],
+    }
+
+
+def _short(folder: str) -> str:
+    """A folder as seen from here."""
+    place = Path(folder)
+    return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else folder

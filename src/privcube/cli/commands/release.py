@@ -1,0 +1,124 @@
+"""`privcube release`: from records to a folder that can be published."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from privcube.cli.output import count_of, rounded_down, say, say_json
+from privcube.cli.progress import Progress
+from privcube.progress import COUNTING, NOISE
+
+if TYPE_CHECKING:
+    from privcube.model.documents.spec import Spec
+    from privcube.model.options import Effort
+    from privcube.model.plan import Plan
+
+
+@click.command()
+@click.argument("spec", type=click.Path())
+@click.option("--plan", "plan_file", type=click.Path(), metavar="FILE", help="Use the plan that `plan --save` wrote.")
+@click.option("--effort", metavar="NAME", help="fast, normal or thorough: how long to search for a plan.")
+@click.option("--output", type=click.Path(), metavar="DIR", help="The folder to make, instead of the spec's.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was published as JSON.")
+def release(spec: str, plan_file: str | None, effort: Effort | None, output: str | None, as_json: bool) -> None:
+    """Publish the tables of SPEC in a new folder.
+
+    Records are counted, noise is added once, and the tables are recovered so that they agree. What can be checked
+    without records is checked first. The ledger is charged before a record is read, and what was charged stays
+    spent, also if the release fails: a crash costs budget, never privacy. Nothing printed here depends on the
+    records.
+
+    \b
+    Example:
+      privcube release spec.toml
+      privcube release spec.toml --plan plan.json --output tables-2024
+    """
+    from privcube.model.documents.spec import Spec
+
+    declared = Spec.read(spec)
+    if output is not None:
+        declared = replace(declared, output=str(Path(output).absolute()))
+    if effort is not None:
+        declared = replace(declared, options=replace(declared.options, effort=effort))
+    plan = None if plan_file is None else _read_plan(plan_file)
+    place = publish_with_progress(declared, plan, Path(spec).parent)
+    report = _report(declared, Path(spec).parent, place if output is None else Path(output))
+    if as_json:
+        say_json(report)
+    else:
+        show_report(report, spec)
+
+
+def publish_with_progress(spec: Spec, plan: Plan | None, folder: Path) -> Path:
+    """Publish, and say on a terminal how far it is."""
+    from privcube.pipeline import publish
+
+    with Progress() as display:
+
+        def progress(stage: str, done: int, total: int | None) -> None:
+            display(stage, done, total)
+            if stage == COUNTING and done == total:
+                display(NOISE, 0, None)
+
+        return publish(spec, plan, folder=folder, progress=progress)
+
+
+def _read_plan(file: str) -> Plan:
+    from privcube.errors import PlanError
+    from privcube.model.plan import Plan
+
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as problem:  # ValueError: no text in UTF-8, or a path with a zero byte in it
+        reason = getattr(problem, "strerror", None) or "not text in UTF-8"
+        raise PlanError(f"plan {Path(file).name!r}", expected="a file that can be read", given=reason) from None
+    return Plan.from_json(text)
+
+
+def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
+    from privcube.model.amounts import decimal_text
+    from privcube.model.privacy.composition import capacity
+    from privcube.model.privacy.guarantee import PureDP
+    from privcube.pipeline import ledger_status
+
+    workload = spec.workload
+    report: dict[str, Any] = {
+        "folder": str(place),
+        "tables": len(workload),
+        "cells": workload.cells,
+        "guarantee": str(spec.guarantee),
+        "amounts": {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()},
+        "ledger": None,
+    }
+    if spec.ledger is not None:
+        status = ledger_status(spec, folder=folder)
+        report["ledger"] = {
+            "releases": len(status.entries),
+            "currency": "epsilon" if isinstance(status.total, PureDP) else "rho",
+            "total": decimal_text(capacity(status.total)),
+            "remaining": decimal_text(status.remaining),
+        }
+    return report
+
+
+def show_report(report: dict[str, Any], spec: str) -> None:
+    """Print what was published, what it cost, and what to do next."""
+    from fractions import Fraction
+
+    from privcube.model.amounts import shown
+
+    say(f"Published   {report['folder']}: {count_of(report['tables'], 'table')}, {count_of(report['cells'], 'cell')}")
+    say(f"Guarantee   {report['guarantee']}")
+    ledger, folder = report["ledger"], shlex.quote(report["folder"])
+    if ledger is None:
+        say("Ledger      none: nothing remembers what was spent (set `ledger` and a total in [privacy] to change that)")
+        say(f"Next        privcube show {folder}; privcube verify {folder}")
+        return
+    left, total = rounded_down(Fraction(ledger["remaining"])), shown(Fraction(ledger["total"]))
+    say(f"Ledger      {ledger['currency']} {left} of {total} left after {count_of(ledger['releases'], 'release')}")
+    say(f"Next        privcube show {folder}; privcube verify {folder} --spec {shlex.quote(spec)}")

@@ -1,0 +1,77 @@
+"""`privcube verify`: everything about a release that can be checked without the data."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from privcube.cli.output import count_of, say, say_json
+from privcube.cli.progress import Progress
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path())
+@click.option("--spec", type=click.Path(), help="Also check that the ledger of this spec.toml knows the release.")
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+def verify(folder: str, spec: str | None, as_json: bool) -> None:
+    """Check a release without its data.
+
+    Every byte in DIR is checked, the budget, the noise, and that the tables agree.
+
+    Exit code 0 if all checks pass, 1 if one fails, 2 if the input is not a release at all.
+
+    \b
+    Example:
+      privcube verify out
+      privcube verify out --spec spec.toml
+    """
+    from privcube.released.artifact.verification import Check
+    from privcube.released.artifact.verification import verify as checks_of
+
+    _require_release(folder)
+    with Progress() as progress:
+        checks = checks_of(folder, progress=progress)
+    if spec is not None:
+        passed, detail = _in_ledger(folder, spec)
+        checks.append(Check("ledger", passed, detail))
+    failed = sum(not check.passed for check in checks)
+    if as_json:
+        found = [{"check": check.name, "passed": bool(check.passed), "detail": check.detail} for check in checks]
+        say_json({"passed": not failed, "checks": found})
+    else:
+        for check in checks:
+            say(f"{'pass' if check.passed else 'FAIL'}  {check.name}: {check.detail}")
+        say(f"{folder}: " + (f"{count_of(failed, 'check')} failed" if failed else "all checks passed"))
+    if failed:
+        sys.exit(1)
+
+
+def _require_release(folder: str) -> None:
+    """Refuse a folder that has nothing of a release in it; one that has lost a part is checked, and fails."""
+    from privcube.errors import ArtifactError
+    from privcube.released.artifact.folder import CHECKSUMS, Contents
+    from privcube.released.artifact.store import MANIFEST, PLAN
+
+    if not {CHECKSUMS, MANIFEST, PLAN} & set(Contents.of(Path(folder)).sizes):
+        raise ArtifactError(folder, expected="the folder of a release", given="another")
+
+
+def _in_ledger(folder: str, spec: str) -> tuple[bool, str]:
+    """Whether the ledger ever had the head that the release carries."""
+    from privcube.errors import PrivcubeError
+    from privcube.model.documents.spec import Spec
+    from privcube.pipeline import ledger_knows
+    from privcube.released.release import Release
+
+    declared = Spec.read(spec)
+    try:
+        head = Release.open(folder).provenance.get("head")
+    except PrivcubeError:
+        return False, "the release cannot be read"
+    if head is None:
+        return False, "the release was made without a ledger"
+    if ledger_knows(declared, str(head), folder=Path(spec).parent):
+        return True, "the ledger has the event that paid for this release"
+    return False, "the ledger has no event that paid for this release: it is another one, or an old copy"

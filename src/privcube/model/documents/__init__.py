@@ -1,0 +1,1 @@
+"""What is written down: spec.toml and plan.json, read warily and written exactly. Zone: PUBLIC."""

@@ -1,0 +1,240 @@
+"""One spec.toml: data source, schema, workload, guarantee, plan and output of a release. Zone: PUBLIC.
+
+Every key is checked: an unknown one is refused with its path and the nearest known key, since a privacy setting
+that is misspelt and ignored fails open. Amounts are read as exact decimals.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, cast
+
+from privcube.errors import GuaranteeError, SpecError
+from privcube.model.amounts import Amount, decimal_text
+from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, attribute_from, present
+from privcube.model.documents.request import WorkloadRequest
+from privcube.model.documents.toml_reader import Section
+from privcube.model.options import PlanOptions
+from privcube.model.privacy.guarantee import Guarantee, guarantee_from
+from privcube.model.schema import Schema
+from privcube.model.workload import Workload
+
+_LARGEST_FILE: Final = 4 * 2**20
+_AMOUNTS: Final = ("epsilon", "delta", "rho")
+
+_PLAN: Final = ("strategy", "effort", "budgets", "recovery", "objective")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSource:
+    """Where the records are; `person` names the column of the protected unit, None if one row is one unit."""
+
+    source: str
+    table: str | None = None
+    query: str | None = None
+    person: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.table is not None and self.query is not None:
+            raise SpecError("data", expected="a table or a query", given="both")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerTerms:
+    """Which ledger pays, and the total it starts with when it is created."""
+
+    path: str
+    total: Guarantee | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """Everything a release needs to be told.
+
+    >>> spec = Spec.from_toml('''
+    ... [data]
+    ... source = "people.csv"
+    ... [privacy]
+    ... epsilon = "0.5"
+    ... [[attributes]]
+    ... name = "sex"
+    ... values = ["Female", "Male"]
+    ... [workload]
+    ... all_kway = [1]
+    ... ''')
+    >>> print(spec.guarantee)
+    epsilon = 0.5 (pure), adding or removing one row
+    >>> Spec.from_toml(spec.to_toml()) == spec
+    True
+    """
+
+    data: DataSource
+    guarantee: Guarantee
+    schema: Schema
+    request: WorkloadRequest
+    ledger: LedgerTerms | None = None
+    options: PlanOptions = field(default_factory=PlanOptions)
+    output: str = "out"
+
+    def __post_init__(self) -> None:
+        if self.data.person is not None and self.data.person in self.schema.names:
+            raise SpecError(
+                "data.person", expected="a column that is not an attribute to publish", given=self.data.person
+            )
+        if self.data.person is None and self.guarantee.max_rows_per_person != 1:
+            raise SpecError(
+                "data.person",
+                expected="the column that tells whose the rows are, for max_rows_per_person above 1",
+                given="nothing",
+            )
+        if self.ledger is not None and self.ledger.total is not None:
+            _check_total(self.guarantee, self.ledger.total)
+
+    @property
+    def workload(self) -> Workload:
+        """The tables that are asked for."""
+        return self.request.workload(self.schema)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Spec:
+        """Read a spec.toml."""
+        file = Path(path)
+        subject = f"spec {file.name!r}"
+        try:
+            with file.open("rb") as stream:
+                content = stream.read(_LARGEST_FILE + 1)
+        except (OSError, ValueError) as problem:  # ValueError: a path with a zero byte in it
+            reason = getattr(problem, "strerror", None) or str(problem)
+            raise SpecError(subject, expected="a file that can be read", given=reason) from None
+        if len(content) > _LARGEST_FILE:
+            raise SpecError(subject, expected=f"at most {_LARGEST_FILE // 2**20} MiB", given="a larger file")
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise SpecError(subject, expected="text in UTF-8", given="other bytes") from None
+        return cls.from_toml(text)
+
+    @classmethod
+    def from_toml(cls, text: str) -> Spec:
+        """Read the text of a spec.toml."""
+        if len(text) > _LARGEST_FILE:
+            raise SpecError("spec", expected=f"at most {_LARGEST_FILE // 2**20} MiB", given="a longer text")
+        try:
+            document = tomllib.loads(text, parse_float=Decimal)
+        except RecursionError:
+            raise SpecError("spec", expected="TOML", given="brackets nested too deep") from None
+        except (ValueError, ArithmeticError) as problem:
+            raise SpecError("spec", expected="TOML", given=str(problem)) from None
+        return _from_document(document)
+
+    def to_toml(self) -> str:
+        """Write a spec.toml that reads back as this spec."""
+        import tomli_w
+
+        return tomli_w.dumps(_to_document(self))
+
+
+def _from_document(document: dict[str, Any]) -> Spec:
+    root = Section("", document, ("data", "privacy", "attributes", "workload", "plan", "output"))
+    data = root.section("data", ("source", "table", "query", "person", "max_rows_per_person"))
+    source = DataSource(
+        source=data.text("source"),
+        table=data.text("table", None),
+        query=data.text("query", None),
+        person=data.text("person", None),
+    )
+    rows = data.integer("max_rows_per_person", None)
+    if (rows is None) != (source.person is None):
+        raise SpecError(
+            "data",
+            expected="person and max_rows_per_person together: whom to protect and how many rows each may have",
+            given="person alone" if rows is None else "max_rows_per_person alone",
+        )
+    totals = tuple(f"total_{name}" for name in _AMOUNTS)
+    privacy = root.section("privacy", (*_AMOUNTS, "neighbors", "calibration", "ledger", *totals))
+    protected = {
+        "neighbors": privacy.text("neighbors", "add_remove"),
+        "max_rows_per_person": 1 if rows is None else rows,
+    }
+    guarantee = guarantee_from(
+        privacy.amounts(_AMOUNTS),
+        **cast(Any, protected),
+        calibration=cast(Any, privacy.text("calibration", "zcdp")),
+    )
+    options = root.section("plan", _PLAN, required=False)
+    spec = Spec(
+        data=source,
+        guarantee=guarantee,
+        ledger=_ledger(privacy, privacy.amounts(totals), protected),
+        schema=Schema(attribute_from(section) for section in root.sections("attributes", ATTRIBUTE_KEYS)),
+        request=WorkloadRequest.from_section(root.section("workload", WorkloadRequest.KEYS)),
+        options=PlanOptions(**cast(Any, {key: options.text(key) for key in options.given})),
+        output=root.section("output", ("path",), required=False).text("path", "out"),
+    )
+    _ = spec.workload  # names and levels are checked against the schema now, not when the data is at hand
+    return spec
+
+
+def _ledger(privacy: Section, totals: dict[str, Amount], protected: dict[str, object]) -> LedgerTerms | None:
+    path = privacy.text("ledger", None)
+    if path is None:
+        if totals:
+            raise SpecError("privacy", expected="a ledger to hold the total", given=", ".join(totals))
+        return None
+    if not totals:
+        return LedgerTerms(path=path)
+    try:
+        total = guarantee_from(
+            {name.removeprefix("total_"): amount for name, amount in totals.items()}, **cast(Any, protected)
+        )
+    except GuaranteeError as problem:
+        raise GuaranteeError(f"total of the ledger, {problem.subject}", expected=problem.expected) from None
+    return LedgerTerms(path=path, total=total)
+
+
+def _check_total(spent: Guarantee, total: Guarantee) -> None:
+    if total.kind != spent.kind:
+        raise SpecError(
+            "privacy",
+            expected="a total in the amounts of the release: " + ", ".join(f"total_{n}" for n in spent.amounts),
+            given=", ".join(f"total_{name}" for name in total.amounts),
+        )
+    if total.unit != spent.unit:
+        raise SpecError("privacy", expected=f"a total for the unit of the release, {spent.unit}", given=total.unit)
+    for name, amount in spent.amounts.items():
+        if amount > total.amounts[name]:
+            raise SpecError(
+                f"privacy.total_{name}",
+                expected=f"at least the {name} of the release, {decimal_text(amount)}",
+                given=decimal_text(total.amounts[name]),
+            )
+
+
+def _to_document(spec: Spec) -> dict[str, Any]:
+    rows = spec.guarantee.max_rows_per_person
+    data = {
+        "source": spec.data.source,
+        "table": spec.data.table,
+        "query": spec.data.query,
+        "person": spec.data.person,
+        "max_rows_per_person": rows if spec.data.person is not None else None,
+    }
+    amounts = {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()}
+    privacy = {**amounts, "neighbors": spec.guarantee.neighbors}
+    if getattr(spec.guarantee, "calibration", "zcdp") != "zcdp":
+        privacy["calibration"] = "classic"
+    if spec.ledger is not None:
+        privacy["ledger"] = spec.ledger.path
+        if spec.ledger.total is not None:
+            privacy |= {f"total_{name}": decimal_text(amount) for name, amount in spec.ledger.total.amounts.items()}
+    return {
+        "data": present(data),
+        "privacy": privacy,
+        "attributes": [attribute_document(attribute) for attribute in spec.schema],
+        "workload": spec.request.to_document(),
+        "plan": {key: getattr(spec.options, key) for key in _PLAN},
+        "output": {"path": spec.output},
+    }

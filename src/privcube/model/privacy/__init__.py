@@ -1,0 +1,1 @@
+"""Guarantees, how they convert and how they add up. Zone: PUBLIC."""

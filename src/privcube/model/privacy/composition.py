@@ -1,0 +1,74 @@
+"""Composition: what several releases cost together, as exact fractions. Zone: PUBLIC.
+
+Formal guarantee. Releases on the same data, each under its own guarantee for the same unit and neighbors, satisfy
+- epsilon_1 + ... + epsilon_n, if all are pure;
+- rho_1 + ... + rho_n in zCDP, where a pure epsilon counts as epsilon^2 / 2 (Bun and Steinke 2016, proposition 1.4);
+- (epsilon, delta), if the sum of the rho is at most the largest rho that implies it. An approximate guarantee counts as
+  the rho it was accounted through.
+Fractions are added without rounding; what is shown to people is rounded up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from privcube.errors import GuaranteeError
+from privcube.model.amounts import shown
+from privcube.model.privacy.guarantee import Guarantee, PureDP
+
+
+def cost(spent: Guarantee, total: Guarantee) -> Fraction:
+    """What a release takes out of a total, in the total's own currency: epsilon if it is pure, else rho.
+
+    >>> from privcube.model.privacy.guarantee import ZCDP
+    >>> cost(PureDP("0.1"), PureDP(1)), cost(PureDP("0.1"), ZCDP(1))
+    (Fraction(1, 10), Fraction(1, 200))
+    """
+    if spent.unit != total.unit:
+        raise GuaranteeError("release", expected=f"the unit of the total, {total.unit}", given=spent.unit)
+    for guarantee in (spent, total):
+        if getattr(guarantee, "calibration", "zcdp") != "zcdp":
+            raise GuaranteeError("calibration", expected="zcdp; the classic constant has no exact accounting")
+    if isinstance(total, PureDP):
+        if not isinstance(spent, PureDP):
+            raise GuaranteeError("release", expected="a pure guarantee, as the total is pure", given=str(spent))
+        return spent.epsilon
+    return spent.epsilon**2 / 2 if isinstance(spent, PureDP) else spent.rho
+
+
+def capacity(total: Guarantee) -> Fraction:
+    """How much a total holds in its own currency."""
+    return total.epsilon if isinstance(total, PureDP) else total.rho
+
+
+def remaining(total: Guarantee, spent: Iterable[Guarantee]) -> Fraction:
+    """What is left of a total after releases; refused if they overspend it.
+
+    >>> remaining(PureDP(1), [PureDP("0.1")] * 3)
+    Fraction(7, 10)
+    """
+    left = capacity(total)
+    for release in spent:
+        price = cost(release, total)
+        if price > left:
+            raise GuaranteeError(
+                "privacy budget",
+                expected=f"a release that costs at most what is left, {_shown_down(left)}",
+                given=f"one that costs {shown(price)}",
+            )
+        left -= price
+    return left
+
+
+def _shown_down(amount: Fraction) -> str:
+    """An amount for people, rounded down: never more than is left.
+
+    >>> _shown_down(Fraction(2, 3)), _shown_down(Fraction(1, 2))
+    ('0.666666', '0.5')
+    """
+    text = shown(amount)
+    if Fraction(text) == amount:
+        return text
+    millionths = amount.numerator * 10**6 // amount.denominator
+    return f"{millionths // 10**6}.{millionths % 10**6:06d}"

@@ -1,0 +1,226 @@
+"""What is protected, how much, and against which change of the data. Zone: PUBLIC.
+
+Three guarantees, each an exact amount: `PureDP(epsilon)`, `ApproxDP(epsilon, delta)`, `ZCDP(rho)`. Each also says
+- `neighbors`: which two data sets must be hard to tell apart. "add_remove": one person more or less.
+  "replace_one": one person's records exchanged for others, the number of people being public. The paper mixes the
+  two (Proposition 3.1 carries the factor 2 of the second, the worked example is the first); here it is a choice.
+- `max_rows_per_person`: how many rows one person may have; it multiplies every sensitivity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Final, Literal, get_args
+
+from privcube.errors import GuaranteeError
+from privcube.model.amounts import Amount, exact, shown
+from privcube.model.privacy import zcdp
+
+Neighbors = Literal["add_remove", "replace_one"]
+Calibration = Literal["zcdp", "classic"]
+
+_SMALLEST: Final = Fraction(1, 10**12)
+_LARGEST: Final = Fraction(10**9)
+_MOST_ROWS: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class _Protected:
+    """The part common to all guarantees: the change of the data that is hidden."""
+
+    neighbors: Neighbors
+    max_rows_per_person: int
+
+    def __post_init__(self) -> None:
+        if self.neighbors not in get_args(Neighbors):
+            raise GuaranteeError(
+                "neighbors", expected="one of them", given=self.neighbors, available=get_args(Neighbors)
+            )
+        rows = self.max_rows_per_person
+        if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= _MOST_ROWS:
+            raise GuaranteeError("max_rows_per_person", expected=f"a whole number from 1 to {_MOST_ROWS:,}", given=rows)
+
+    @property
+    def rows_changed(self) -> int:
+        """How many rows of the data one neighboring change adds and removes together (L1 on base counts).
+
+        >>> PureDP(1).rows_changed, PureDP(1, neighbors="replace_one", max_rows_per_person=3).rows_changed
+        (1, 6)
+        """
+        return self.max_rows_per_person * (2 if self.neighbors == "replace_one" else 1)
+
+    @property
+    def unit(self) -> str:
+        """The protected unit and change in words."""
+        rows = self.max_rows_per_person
+        person = "one row" if rows == 1 else f"one person with at most {rows:,} rows"
+        return f"{'replacing' if self.neighbors == 'replace_one' else 'adding or removing'} {person}"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class PureDP(_Protected):
+    """epsilon-differential privacy.
+
+    >>> PureDP(epsilon="0.1").epsilon
+    Fraction(1, 10)
+    >>> print(PureDP(epsilon=1, neighbors="replace_one"))
+    epsilon = 1 (pure), replacing one row
+    """
+
+    epsilon: Fraction
+    kind: ClassVar[str] = "pure"
+
+    def __init__(self, epsilon: Amount, *, neighbors: Neighbors = "add_remove", max_rows_per_person: int = 1) -> None:
+        _set(self, epsilon=_budget("epsilon", epsilon), neighbors=neighbors, rows=max_rows_per_person)
+
+    @property
+    def amounts(self) -> dict[str, Fraction]:
+        """The exact amounts by name."""
+        return {"epsilon": self.epsilon}
+
+    def __str__(self) -> str:
+        return f"epsilon = {shown(self.epsilon)} (pure), {self.unit}"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ApproxDP(_Protected):
+    """(epsilon, delta)-differential privacy, accounted through zCDP: `rho` is the largest that implies it.
+
+    `calibration="classic"` is the paper's Gaussian constant, for reproducing its figures only.
+
+    >>> print(ApproxDP(epsilon=1, delta="1e-6"))
+    epsilon = 1, delta = 0.000001, adding or removing one row
+    >>> [float(ApproxDP(1, "1e-6", calibration=c).gaussian_variance) for c in ("zcdp", "classic")]
+    [20.528..., 29.017...]
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    calibration: Calibration
+    kind: ClassVar[str] = "approx"
+
+    def __init__(
+        self,
+        epsilon: Amount,
+        delta: Amount,
+        *,
+        neighbors: Neighbors = "add_remove",
+        max_rows_per_person: int = 1,
+        calibration: Calibration = "zcdp",
+    ) -> None:
+        probability = exact(delta, "delta", GuaranteeError)
+        if not 0 < probability < 1:
+            raise GuaranteeError("delta", expected="a number above 0 and below 1", given=delta)
+        if calibration not in get_args(Calibration):
+            raise GuaranteeError(
+                "calibration", expected="one of them", given=calibration, available=get_args(Calibration)
+            )
+        object.__setattr__(self, "delta", probability)
+        object.__setattr__(self, "calibration", calibration)
+        _set(self, epsilon=_budget("epsilon", epsilon), neighbors=neighbors, rows=max_rows_per_person)
+
+    @property
+    def amounts(self) -> dict[str, Fraction]:
+        """The exact amounts by name."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
+    @property
+    def rho(self) -> Fraction:
+        """The largest rho, rounded down, whose zCDP implies this guarantee."""
+        return zcdp.rho_of(self.epsilon, self.delta)
+
+    @property
+    def gaussian_variance(self) -> Fraction:
+        """Noise variance for a query of L2 sensitivity 1."""
+        if self.calibration == "classic":
+            return zcdp.classic_gaussian_variance(self.epsilon, self.delta)
+        return 1 / (2 * self.rho)
+
+    def __str__(self) -> str:
+        return f"epsilon = {shown(self.epsilon)}, delta = {shown(self.delta)}, {self.unit}"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ZCDP(_Protected):
+    """rho-zero-concentrated differential privacy.
+
+    >>> guarantee = ZCDP(rho="0.5")
+    >>> float(guarantee.gaussian_variance), round(float(guarantee.epsilon(delta="1e-6")), 4)
+    (1.0, 5.2215)
+    """
+
+    rho: Fraction
+    kind: ClassVar[str] = "zcdp"
+
+    def __init__(self, rho: Amount, *, neighbors: Neighbors = "add_remove", max_rows_per_person: int = 1) -> None:
+        _set(self, rho=_budget("rho", rho), neighbors=neighbors, rows=max_rows_per_person)
+
+    @property
+    def amounts(self) -> dict[str, Fraction]:
+        """The exact amounts by name."""
+        return {"rho": self.rho}
+
+    @property
+    def gaussian_variance(self) -> Fraction:
+        """Noise variance for a query of L2 sensitivity 1."""
+        return 1 / (2 * self.rho)
+
+    def epsilon(self, delta: Amount) -> Fraction:
+        """The least epsilon, rounded up, for which (epsilon, delta)-DP follows."""
+        return zcdp.epsilon_of(self.rho, ApproxDP(1, delta).delta)
+
+    def __str__(self) -> str:
+        return f"rho = {shown(self.rho)} (zCDP), {self.unit}"
+
+
+Guarantee = PureDP | ApproxDP | ZCDP
+
+
+def guarantee_from(
+    amounts: dict[str, Amount],
+    *,
+    neighbors: Neighbors = "add_remove",
+    max_rows_per_person: int = 1,
+    calibration: Calibration = "zcdp",
+) -> Guarantee:
+    """The guarantee that a set of named amounts describes: epsilon, or epsilon and delta, or rho.
+
+    >>> guarantee_from({"rho": "0.1"})
+    ZCDP(neighbors='add_remove', max_rows_per_person=1, rho=Fraction(1, 10))
+    """
+    names = set(amounts)
+    if calibration != "zcdp" and names != {"epsilon", "delta"}:
+        raise GuaranteeError(
+            "calibration", expected="to be left out unless epsilon and delta are given", given=calibration
+        )
+    if names == {"epsilon"}:
+        return PureDP(amounts["epsilon"], neighbors=neighbors, max_rows_per_person=max_rows_per_person)
+    if names == {"epsilon", "delta"}:
+        return ApproxDP(
+            amounts["epsilon"],
+            amounts["delta"],
+            neighbors=neighbors,
+            max_rows_per_person=max_rows_per_person,
+            calibration=calibration,
+        )
+    if names == {"rho"}:
+        return ZCDP(amounts["rho"], neighbors=neighbors, max_rows_per_person=max_rows_per_person)
+    raise GuaranteeError(
+        "privacy budget",
+        expected="epsilon alone, epsilon and delta, or rho alone",
+        given=" and ".join(sorted(names)) or "none of them",
+    )
+
+
+def _budget(name: str, amount: Amount) -> Fraction:
+    value = exact(amount, name, GuaranteeError)
+    if not _SMALLEST <= value <= _LARGEST:
+        raise GuaranteeError(name, expected="an amount above 0, from 1e-12 to 1e9", given=amount)
+    return value
+
+
+def _set(guarantee: PureDP | ApproxDP | ZCDP, *, neighbors: Neighbors, rows: int, **amounts: Fraction) -> None:
+    for name, value in {**amounts, "neighbors": neighbors, "max_rows_per_person": rows}.items():
+        object.__setattr__(guarantee, name, value)
+    guarantee.__post_init__()

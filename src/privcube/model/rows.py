@@ -1,0 +1,107 @@
+"""Groups written out as rows of a matrix over the cells of a frame. Zone: PUBLIC.
+
+This is what a group means, stated without any trick: the code that counts, prices or recovers groups is compared with
+these rows in tests, and small domains use them directly. Columns are the padded cells of the frame in row-major order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from privcube.algebra.hashing import bucket_and_sign
+from privcube.algebra.lattice import Integers
+from privcube.algebra.residuals import helmert_rows
+from privcube.algebra.sparse import scipy_sparse
+from privcube.errors import PlanError, counted
+from privcube.model.frame import Frame
+from privcube.model.groups import Group, MatrixGroup, SketchGroup
+from privcube.model.schema import Schema
+
+_MOST_COLUMNS: Final = 1_000_000
+
+
+def strategy_matrix(frame: Frame, groups: Sequence[Group]) -> Any:
+    """S: the rows of every group, over the padded cells of a frame."""
+    return scipy_sparse().vstack([_group_matrix(frame, group) for group in groups], format="csr")
+
+
+def real_columns(frame: Frame) -> Integers:
+    """Where the cells of the base table stand among the padded cells of a frame."""
+    place = np.zeros(1, dtype=np.int64)
+    for attribute in frame.schema:
+        size = padded_size(frame, attribute.name)
+        place = (place[:, None] * size + np.asarray(frame.positions(attribute), dtype=np.int64)).ravel()
+    return place
+
+
+def spread(schema: Schema, group: MatrixGroup) -> Integers:
+    """The rows of a matrix group over the cells of a whole schema: the same for cells that differ elsewhere.
+
+    >>> spread(Schema.from_sizes({"a": 2, "b": 2}), MatrixGroup(("b",), ((1, 5),))).tolist()
+    [[1, 5, 1, 5]]
+    """
+    shape = [attribute.cells if attribute.name in group.attributes else 1 for attribute in schema]
+    rows = group.matrix.reshape(len(group.rows), *shape)
+    return np.ascontiguousarray(np.broadcast_to(rows, (len(rows), *schema.shape))).reshape(len(rows), -1)
+
+
+def _group_matrix(frame: Frame, group: Group) -> Any:
+    if isinstance(group, SketchGroup):
+        return partition_rows(group, frame.schema.domain_size)
+    if isinstance(group, MatrixGroup):
+        return _on_padded(frame, group)
+    by_axis = {part.axis: part for part in group}
+    factors = []
+    for axis, sizes in enumerate(frame.sizes):
+        part = by_axis.get(axis)
+        level = part.level if part else 0
+        factors.append(
+            block_rows(sizes, level) if part is None or part.kind == "cells" else helmert_level_rows(sizes, level)
+        )
+    return kronecker(factors)
+
+
+def partition_rows(group: SketchGroup, cells: int) -> Any:
+    bucket, sign = bucket_and_sign(group.partition, group.buckets, cells)
+    where = (bucket, np.arange(cells))
+    return scipy_sparse().csr_array((sign.astype(float), where), shape=(group.buckets, cells))
+
+
+def _on_padded(frame: Frame, group: MatrixGroup) -> Any:
+    """The rows of a matrix group over the padded cells of a frame: 0 for padding."""
+    whole = np.zeros((len(group.rows), prod([padded_size(frame, name) for name in frame.schema.names])))
+    whole[:, real_columns(frame)] = spread(frame.schema, group)
+    return scipy_sparse().csr_array(whole)
+
+
+def block_rows(sizes: Sequence[int], level: int) -> Any:
+    sparse = scipy_sparse()
+    return sparse.kron(sparse.eye_array(sizes[level]), np.ones((1, sizes[-1] // sizes[level])), format="csr")
+
+
+def helmert_level_rows(sizes: Sequence[int], level: int) -> Any:
+    """Helmert rows of the children of every node one level up; contrasts are those of two children."""
+    sparse = scipy_sparse()
+    rows = helmert_rows(sizes[level] // sizes[level - 1]).astype(np.float64)
+    spread = np.kron(rows, np.ones((1, sizes[-1] // sizes[level])))
+    return sparse.kron(sparse.eye_array(sizes[level - 1]), spread, format="csr")
+
+
+def kronecker(factors: Sequence[Any]) -> Any:
+    sparse = scipy_sparse()
+    columns = prod(factor.shape[1] for factor in factors)
+    if columns > _MOST_COLUMNS:
+        raise PlanError(
+            "explicit matrix", expected=f"a domain of at most {_MOST_COLUMNS:,} cells", given=counted(columns)
+        )
+    one = sparse.csr_array(np.ones((1, 1)))
+    return reduce(lambda left, right: sparse.kron(left, right, format="csr"), factors, one)
+
+
+def padded_size(frame: Frame, name: str) -> int:
+    return prod([frame.sizes[axis][-1] for axis, _ in frame.footprint(frame.schema[name])])

@@ -1,0 +1,1 @@
+"""The search for groups and bundles under a pure guarantee. Zone: PUBLIC."""

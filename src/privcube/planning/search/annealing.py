@@ -1,0 +1,387 @@
+"""The search for groups and bundles under a pure guarantee: annealing of many plans at once. Zone: PUBLIC.
+
+No data is seen: the predicted error of a plan is a closed form (`privcube.planning.search.choices`), and a search over
+plans minimises it. Several plans are annealed side by side, from different starts. At each step every plan is offered
+one change (a group altered, dropped, added, moved to another bundle, two groups replaced by their union, two bundles
+merged, an attribute given to or taken from all groups of a bundle), budgets are adapted in two rounds, and the change
+is taken if the error falls, or with probability exp(-rise / temperature). The temperature falls by a factor of 100, for
+each plan from another one; it is divided by the number of groups, since that is the order of what one group matters.
+Bundles whose budget has gone to zero are dropped; anything may come back, as a change. From time to time the worst
+plans are replaced by the best. In the end bundles of the best plan are exchanged for ones that are built to fit
+(`privcube.planning.search.exchange`). A callback may stop the search at any time, with the best plan so far.
+
+How long it takes is counted in groups and entries of arrays gone through, priced in seconds once and for all, and never
+read off a clock; the generator has a fixed seed. So a workload and an effort always give the same plan. The generator
+makes no noise: what it decides is public.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import exp
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcube.algebra.lattice import Floats
+from privcube.model.options import Effort
+from privcube.planning.search.choices import NEVER, Bundle, Choice, Choices, optimal_shares, strengths
+from privcube.planning.search.exchange import exchanged, nearby
+from privcube.planning.search.starts import MOST_ROWS
+from privcube.progress import PLANNING, Enough, Progress
+
+_HOT: Final = 0.06
+_COLD: Final = 0.0006
+_ROUNDS: Final = 2  # of budgets, after a change
+_SETTLED: Final = 60  # rounds of budgets for a start
+_FREE: Final = 2  # places for new bundles
+_NEW_SHARE: Final = 0.05
+_SMALL_SHARE: Final = 4e-3
+_LITTLE: Final = 1.002  # the error may grow by so much when small bundles are dropped
+_PRUNED_EVERY: Final = 10
+_RESAMPLED: Final = 20  # times in a run
+_TOLD: Final = 100  # times in a run
+_EXCHANGES: Final = 0.15  # of the time of a run, for exchanges after it
+_FEW: Final = 8  # residuals; a search over fewer is shorter
+
+# What a step costs, in seconds on two cores of 2024: per plan, per group of a changed bundle, per entry of `says`.
+_PLAN: Final = 35e-6
+_GROUP: Final = 1e-6
+_ENTRY: Final = 9e-9
+_SECONDS: Final[dict[Effort, float]] = {"fast": 0.6, "normal": 7.0, "thorough": 20.0}
+_PLANS: Final[dict[Effort, int]] = {"fast": 8, "normal": 16, "thorough": 24}
+_RUNS: Final[dict[Effort, int]] = {"fast": 1, "normal": 1, "thorough": 4}
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best plan of a search: its bundles and its predicted error at epsilon 1, for one row changed."""
+
+    bundles: tuple[tuple[Choice, ...], ...]
+    error: float
+
+
+def ranked(choices: Choices, candidates: list[list[Bundle]]) -> list[tuple[float, list[Bundle]]]:
+    """The candidates with their errors, best first; the budgets are nearly settled."""
+    errors = [Population(choices, [start], 0).errors[0] for start in candidates]
+    order = np.argsort(np.array(errors), kind="stable")
+    return [(float(errors[at]), candidates[at]) for at in order.tolist()]
+
+
+def searched(
+    choices: Choices, candidates: list[tuple[float, list[Bundle]]], effort: Effort, progress: Progress
+) -> Found:
+    """The best plan found from these starts, which must be ranked."""
+    error, first = candidates[0]
+    best = Found(tuple(map(tuple, first)), error)
+    plans, runs = _PLANS[effort], _RUNS[effort]
+    for run in range(runs):
+        used = [list(map(list, best.bundles)), *(start for _, start in candidates[: max(4, plans // 2)])]
+        population = Population(choices, [used[at % len(used)] for at in range(plans)], _FREE, seed=run)
+        seconds = _SECONDS[effort] * min(1.0, choices.residuals / _FEW)
+        try:
+            population.anneal(seconds, _part(progress, run, runs))
+        except Enough:
+            return min(best, population.best, key=lambda found: found.error)
+        best = min(best, population.best, _exchanged(choices, population, seconds), key=lambda found: found.error)
+    return best
+
+
+def _exchanged(choices: Choices, population: Population, seconds: float) -> Found:
+    """The best plan of a population after exchanges of bundles for ones made of groups of all its plans."""
+    best = population.best.bundles
+    own = [group for bundle in best for group in bundle]
+    others = [group for plan in population.plans for bundle in plan for group in bundle]
+    pool = [group for group in nearby(choices, [*own, *others]) if population.fits(group)]
+    error, bundles = exchanged(choices, best, pool, _EXCHANGES * seconds)
+    return Found(tuple(map(tuple, bundles)), error)
+
+
+def _part(progress: Progress, run: int, runs: int) -> Progress:
+    """The progress of one run out of several."""
+    return lambda stage, done, total: progress(stage, run * (total or 0) + done, runs * (total or 0))
+
+
+class Population:
+    """Plans that are annealed side by side, as arrays over plans x bundles (x residuals)."""
+
+    def __init__(self, choices: Choices, plans: list[list[Bundle]], free: int, seed: int = 0) -> None:
+        self._choices = choices
+        self._random = random.Random(seed)
+        self._most_rows = max(MOST_ROWS, *(choices.facts(c).rows for plan in plans for bundle in plan for c in bundle))
+        places = max(map(len, plans)) + free
+        self.plans = [[list(bundle) for bundle in plan] + [[] for _ in range(places - len(plan))] for plan in plans]
+        shape = (len(plans), places)
+        self._sums = np.zeros((*shape, 3, choices.residuals))
+        self._rows = np.zeros(shape)
+        self._shares = np.zeros(shape)
+        self.says = np.zeros((*shape, choices.residuals))
+        for at, plan in enumerate(self.plans):
+            for place, bundle in enumerate(plan):
+                if bundle:
+                    self._sums[at, place] = choices.sums(bundle)
+                    self._rows[at, place] = sum(choices.facts(choice).rows for choice in bundle)
+                    self._shares[at, place] = 1.0
+                    slices = np.array([float(choices.slices(bundle))])
+                    own = self._rows[at, place][None]
+                    self.says[at, place] = strengths(self._sums[at, place][None], own, slices)[0]
+        self._shares /= self._shares.sum(axis=1, keepdims=True)
+        self.errors, self._shares = optimal_shares(self.says, choices.importance, self._shares, _SETTLED)
+        self.best = self._best()
+
+    def anneal(self, seconds: float, progress: Progress) -> None:
+        """Offer every plan changes while the temperature falls, for so many seconds by the prices above."""
+        spent, step, told, copied = 0.0, 0, 0, 0
+        progress(PLANNING, 0, _TOLD)
+        while spent < seconds:
+            spent += self._step(_HOT * (_COLD / _HOT) ** (spent / seconds))
+            step += 1
+            if self.errors.min() < self.best.error * (1 - 1e-9):
+                self.best = self._best()
+            if step % _PRUNED_EVERY == 0:
+                self._prune()
+                self._compact()
+            if copied < int(spent / seconds * _RESAMPLED):
+                copied += 1
+                self._resample()
+            if told < min(_TOLD, int(spent / seconds * _TOLD)):
+                told = min(_TOLD, int(spent / seconds * _TOLD))
+                progress(PLANNING, told, _TOLD)
+
+    def _best(self) -> Found:
+        at = int(np.argmin(self.errors))
+        return Found(tuple(tuple(bundle) for bundle in self.plans[at] if bundle), float(self.errors[at]))
+
+    def _step(self, temperature: float) -> float:
+        """One change offered to every plan; returns its price."""
+        changes = [_real(plan, self._change(plan)) for plan in self.plans]
+        places = [(at, place) for at, change in enumerate(changes) for place in change]
+        price = len(self.plans) * _PLAN
+        if not places:
+            return price
+        at, place = (np.array(numbers) for numbers in zip(*places, strict=True))
+        sums, rows, slices = self._changed(changes, places)
+        empty = rows < 0.5
+        before = self.says[at, place]
+        self.says[at, place] = strengths(sums, np.where(empty, 0.0, rows), slices)
+        shares = self._shares.copy()
+        own = shares[at, place]
+        shares[at, place] = np.where(empty, 0.0, np.where(own > 0, own, _NEW_SHARE))
+        shares /= np.maximum(shares.sum(axis=1, keepdims=True), NEVER)
+        errors, shares = optimal_shares(self.says, self._choices.importance, shares, _ROUNDS)
+        taken = self._taken(changes, errors, temperature)
+        self.errors[taken], self._shares[taken] = errors[taken], shares[taken]
+        for number in np.flatnonzero(taken).tolist():
+            for where, bundle in changes[number].items():
+                self.plans[number][where] = bundle
+        kept = taken[at]
+        self._sums[at[kept], place[kept]] = np.where(empty[kept, None, None], 0.0, sums[kept])
+        self._rows[at[kept], place[kept]] = np.where(empty[kept], 0.0, rows[kept])
+        self.says[at[~kept], place[~kept]] = before[~kept]
+        touched = sum(len(self.plans[number][where]) for number, where in places)
+        return price + _GROUP * touched + _ENTRY * self.says.size
+
+    def _changed(
+        self, changes: list[dict[int, Bundle]], places: list[tuple[int, int]]
+    ) -> tuple[Floats, Floats, Floats]:
+        """The three sums, the rows and the slices of the changed bundles, from what is added and taken."""
+        groups: list[Choice] = []
+        signs: list[int] = []
+        first: list[int] = []  # of the groups that come or go at each place
+        slices: list[float] = []
+        for plan, spot in places:
+            old, new = self.plans[plan][spot], changes[plan][spot]
+            gone, come = set(old).difference(new), set(new).difference(old)
+            first.append(len(groups))
+            groups += [group for group in old if group in gone] + [group for group in new if group in come]
+            signs += [-1] * len(gone) + [1] * len(come)
+            slices.append(float(self._choices.slices(new)) if new else 1.0)
+        n = np.array([self._choices.facts(group).rows for group in groups], dtype=np.float64)
+        signed = np.array(signs, dtype=np.float64)
+        spoken = self._choices.speaks(groups) * signed[:, None]
+        plans, spots = (np.array(each) for each in zip(*places, strict=True))
+        sums = self._sums[plans, spots]
+        for which, value in enumerate((n, None, 1 / n)):
+            sums[:, which] += np.add.reduceat(spoken if value is None else spoken * value[:, None], first)
+        rows = self._rows[plans, spots] + np.add.reduceat(n * signed, first)
+        return np.maximum(sums, 0.0), rows, np.array(slices)
+
+    def _taken(self, changes: list[dict[int, Bundle]], errors: Floats, temperature: float) -> NDArray[np.bool_]:
+        """Which changes are taken: those that lower the error, and others with a probability.
+
+        Some plans are hotter than others, by up to a factor of 8.
+        """
+        taken = np.zeros(len(changes), dtype=bool)
+        rises = np.log(errors / self.errors).tolist()
+        for number, (change, rise) in enumerate(zip(changes, rises, strict=True)):
+            if change:
+                heat = temperature * 8 ** (number / len(changes)) / sum(map(len, self.plans[number]))
+                taken[number] = rise < 0 or self._random.random() < exp(-min(rise / heat, 700.0))
+        return taken
+
+    def _prune(self) -> None:
+        """Drop bundles of little budget where the error hardly grows."""
+        small = (self._shares < _SMALL_SHARE) & (self._rows > 0)
+        if not small.any():
+            return
+        says = np.where(small[..., None], 0.0, self.says)
+        shares = np.where(small, 0.0, self._shares)
+        shares /= shares.sum(axis=1, keepdims=True)
+        errors, shares = optimal_shares(says, self._choices.importance, shares, _ROUNDS)
+        for number in np.flatnonzero(small.any(axis=1) & (errors < self.errors * _LITTLE)).tolist():
+            for place in np.flatnonzero(small[number]).tolist():
+                self.plans[number][place] = []
+            self._sums[number, small[number]] = 0.0
+            self._rows[number, small[number]] = 0.0
+            self.says[number], self._shares[number], self.errors[number] = says[number], shares[number], errors[number]
+
+    def _compact(self) -> None:
+        """Give up places that no plan uses."""
+        places = max(sum(map(bool, plan)) for plan in self.plans) + _FREE
+        if places >= self._rows.shape[1]:
+            return
+        order = np.argsort(self._rows <= 0, axis=1, kind="stable")[:, :places]
+        row = np.arange(len(self.plans))[:, None]
+        self._sums, self._rows, self._shares, self.says = (
+            part[row, order] for part in (self._sums, self._rows, self._shares, self.says)
+        )
+        self.plans = [[plan[at] for at in kept] for plan, kept in zip(self.plans, order.tolist(), strict=True)]
+
+    def _resample(self) -> None:
+        """Replace the worst quarter by copies of the best."""
+        order = np.argsort(self.errors, kind="stable").tolist()
+        for best, worst in zip(order, order[: -1 - len(order) // 4 : -1], strict=False):
+            self.plans[worst] = [list(bundle) for bundle in self.plans[best]]
+            for part in (self._sums, self._rows, self._shares, self.says, self.errors):
+                part[worst] = part[best]
+
+    # Changes: the bundles that become others, by their place; none if the dice show nothing that can be done
+
+    def _change(self, plan: list[Bundle]) -> dict[int, Bundle]:
+        draw = self._random
+        used = [place for place, bundle in enumerate(plan) if bundle]
+        place = draw.choice(used)
+        group = draw.choice(plan[place])
+        kind = draw.random()
+        changes: tuple[tuple[float, Callable[[], dict[int, Bundle]]], ...] = (
+            (0.40, lambda: self._alter(plan, place, group)),
+            (0.50, lambda: self._drop(plan, place, group, used)),
+            (0.65, lambda: self._add(plan, used, group)),
+            (0.82, lambda: self._move(plan, place, group, used)),
+            (0.87, lambda: self._merge(plan, place, used)),
+            (0.92, lambda: self._slice(plan, place)),
+            (1.00, lambda: self._unite(plan, place, group, used)),
+        )
+        return next(make for bound, make in changes if kind < bound)()
+
+    def _alter(self, plan: list[Bundle], place: int, group: Choice) -> dict[int, Bundle]:
+        other = self._neighbor(group)
+        if not self.fits(other) or other in plan[place]:
+            return {}
+        return {place: [other if each == group else each for each in plan[place]]}
+
+    def _drop(self, plan: list[Bundle], place: int, group: Choice, used: list[int]) -> dict[int, Bundle]:
+        if len(used) == 1 and len(plan[place]) == 1:
+            return {}
+        return {place: [each for each in plan[place] if each != group]}
+
+    def _add(self, plan: list[Bundle], used: list[int], group: Choice) -> dict[int, Bundle]:
+        other = self._neighbor(group)
+        if self._random.random() < 0.5:
+            other = self._neighbor(other)
+        free = [place for place, bundle in enumerate(plan) if not bundle]
+        place = free[0] if free and self._random.random() < 0.5 else self._random.choice(used)
+        if not self.fits(other) or other in plan[place]:
+            return {}
+        return {place: [*plan[place], other]}
+
+    def _move(self, plan: list[Bundle], place: int, group: Choice, used: list[int]) -> dict[int, Bundle]:
+        free = [at for at, bundle in enumerate(plan) if not bundle]
+        alone = len(plan[place]) == 1
+        there = free[0] if free and not alone and self._random.random() < 0.3 else self._random.choice(used)
+        if there == place or group in plan[there]:
+            return {}
+        return {place: [each for each in plan[place] if each != group], there: [*plan[there], group]}
+
+    def _merge(self, plan: list[Bundle], place: int, used: list[int]) -> dict[int, Bundle]:
+        there = self._random.choice(used)
+        if there == place:
+            return {}
+        return {place: [], there: list(dict.fromkeys([*plan[there], *plan[place]]))}
+
+    def _slice(self, plan: list[Bundle], place: int) -> dict[int, Bundle]:
+        """All groups of a bundle get the same option on an axis: often cells, so that they share them, or nothing."""
+        axis = self._random.randrange(len(self._choices.options))
+        option = self._random.randrange(len(self._choices.options[axis])) if self._random.random() < 0.5 else 0
+        others = list(dict.fromkeys((*group[:axis], option, *group[axis + 1 :]) for group in plan[place]))
+        if set(others) == set(plan[place]) or not all(map(self.fits, others)):
+            return {}
+        return {place: others}
+
+    def _unite(self, plan: list[Bundle], place: int, group: Choice, used: list[int]) -> dict[int, Bundle]:
+        """Two groups give way to one that tells what both did."""
+        there = self._random.choice(used)
+        other = self._random.choice(plan[there])
+        if other == group:
+            return {}
+        union = tuple([
+            self._wider(axis, *pair) for axis, pair in enumerate(zip(group, other, strict=True))
+        ])  # fmt: skip
+        if union in (group, other) or not self.fits(union):
+            return {}
+        change = {there: [each for each in plan[there] if each != other]}
+        rest = [each for each in change.get(place, plan[place]) if each != group]
+        change[place] = rest if union in rest else [*rest, union]
+        return change
+
+    def _wider(self, axis: int, one: int, other: int) -> int:
+        """The option that tells what both do: the cells of the finer level, unless they are the same."""
+        if one == other:
+            return one
+        options = self._choices.options[axis]
+        level = max(part.level if (part := options[at].part) else 0 for at in (one, other))
+        return next(at for at, option in enumerate(options) if option.part and option.part.level == level)
+
+    def _neighbor(self, group: Choice) -> Choice:
+        """Another option on one axis, or an axis exchanged for another."""
+        draw, options = self._random, self._choices.options
+        axis = draw.randrange(len(group))
+        changed = list(group)
+        if draw.random() < 0.5:
+            there = [at for at, option in enumerate(group) if option]
+            absent = [at for at, option in enumerate(group) if not option]
+            if not there or not absent:
+                return group
+            gone, come = draw.choice(there), draw.choice(absent)
+            changed[gone] = 0
+            alike = [
+                at for at, option in enumerate(options[come]) if _kind(option) == _kind(options[gone][group[gone]])
+            ]
+            changed[come] = draw.choice(alike) if alike else draw.randrange(1, max(2, len(options[come])))
+            if changed[come] >= len(options[come]):
+                return group
+            return tuple(changed)
+        if len(options[axis]) < 2:
+            return group
+        if group[axis] and draw.random() < 0.5:
+            changed[axis] = 0
+        else:
+            changed[axis] = draw.randrange(1, len(options[axis]))
+        return tuple(changed)
+
+    def fits(self, group: Choice) -> bool:
+        """Whether a group is not too large."""
+        return self._choices.facts(group).rows <= self._most_rows
+
+
+def _real(plan: list[Bundle], change: dict[int, Bundle]) -> dict[int, Bundle]:
+    """A change without the bundles that stay what they are."""
+    return {place: bundle for place, bundle in change.items() if set(bundle) != set(plan[place])}
+
+
+def _kind(option: object) -> str | None:
+    part = getattr(option, "part", None)
+    return part.kind if part is not None else None

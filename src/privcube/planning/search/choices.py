@@ -1,0 +1,197 @@
+"""Groups as choices, one per axis, and what bundles of them say about a workload. Zone: PUBLIC.
+
+On every axis a group has nothing, the cells of a level, or the contrasts of a level of fan-out 2. It speaks about the
+residuals whose levels it can tell on every axis, and about all of them equally strongly: f = 1 / (its rows). So a
+bundle with share e of the budget, s slices, m' rows in a slice and n'_g of them of group g adds to the precision of
+residual b, at epsilon = 1 for one row changed (THEORY sections 2 and 3, `privcube.model.slices`),
+  e^2 W_b,   W_b = sum_(g speaks about b) (n'_g+1)(n'_g+2) / n_g  /  (2 (m'+1)(m'+2)),
+and the weighted total variance is sum_b k_b / p_b. With n'_g = n_g / s the sum over groups is that of n_g / s^2 + 3/s +
+2/n_g: three sums that are kept apart, so that a group is added or taken away without going through the others.
+Sets of levels are bits of a number, one bit for every level of every axis above its total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcube.accuracy.structure import WorkloadIndex
+from privcube.algebra.lattice import Floats
+from privcube.model.frame import Frame
+from privcube.model.groups import GroupPart, QueryGroup, part_rows
+from privcube.model.workload import Workload
+
+Choice = tuple[int, ...]  # per axis the number of an option; 0 is nothing
+Bundle = list[Choice]
+
+NEVER: Final = 1e-30  # a precision that stands for none
+
+
+class Facts(NamedTuple):
+    """What the search needs to know of a group."""
+
+    reach: int  # the levels it can tell
+    must: int  # the levels that a residual must have for it to speak
+    shared: int  # the levels of cells that each of its rows lies in
+    rows: int
+
+
+@dataclass(frozen=True)
+class _Option:
+    part: GroupPart | None
+    reach: int
+    must: int
+    shared: int
+    rows: int
+
+
+class Choices:
+    """The groups that a frame allows, and the residuals that a workload needs."""
+
+    def __init__(self, workload: Workload, frame: Frame, index: WorkloadIndex | None = None) -> None:
+        """`index` is that of the workload, where it is known."""
+        residuals, asks = WorkloadIndex.of(workload, frame) if index is None else index
+        cells = np.array(workload.sizes, dtype=np.float64)
+        self.frame = frame
+        self.cells = float(cells.sum())
+        self.importance = asks.transposed_times(np.array(workload.weights) * cells)
+        self.levels = residuals.level_vectors()
+        self.options = tuple(_options(frame, axis, first) for axis, first in enumerate(_first_bits(frame)))
+        self._words = _words(frame, self.levels)
+        self._facts: dict[Choice, Facts] = {}
+        self._slices: dict[int, int] = {}
+
+    @property
+    def residuals(self) -> int:
+        """How many residuals the workload needs."""
+        return len(self.importance)
+
+    def facts(self, choice: Choice) -> Facts:
+        """Reach, must, shared cells and rows of a group."""
+        found = self._facts.get(choice)
+        if found is None:
+            parts = [options[at] for options, at in zip(self.options, choice, strict=True) if at]
+            found = Facts(
+                reach=sum(part.reach for part in parts),
+                must=sum(part.must for part in parts),
+                shared=sum(part.shared for part in parts),
+                rows=prod([part.rows for part in parts]),
+            )
+            self._facts[choice] = found
+        return found
+
+    def slices(self, bundle: Iterable[Choice]) -> int:
+        """How many slices a bundle has."""
+        shared = -1
+        for choice in bundle:
+            shared &= self.facts(choice).shared
+        return self.slices_of(shared)
+
+    def slices_of(self, shared: int) -> int:
+        """How many slices the cells of these levels make."""
+        found = self._slices.get(shared)
+        if found is None:
+            found = 1
+            for axis, first in enumerate(_first_bits(self.frame)):
+                levels = len(self.frame.fan_outs[axis])
+                found *= self.frame.sizes[axis][(shared >> first & (1 << levels) - 1).bit_count()]
+            self._slices[shared] = found
+        return found
+
+    def speaks(self, choices: Sequence[Choice]) -> NDArray[np.float64]:
+        """Group x residual: 1 if it speaks about it."""
+        facts = [self.facts(choice) for choice in choices]
+        yes = np.ones((len(choices), self.residuals), dtype=bool)
+        for word, residuals in enumerate(self._words):
+            beyond = ~_word([fact.reach for fact in facts], word)
+            must = _word([fact.must for fact in facts], word)
+            yes &= (residuals & beyond) == 0
+            if must.any():
+                yes &= (~residuals & must) == 0
+        return yes.astype(np.float64)
+
+    def sums(self, choices: Sequence[Choice], signs: Sequence[int] | None = None) -> Floats:
+        """The three sums over groups of n, 1 and 1/n for every residual; with signs, of what is added and taken."""
+        rows = np.array([self.facts(choice).rows for choice in choices], dtype=np.float64)
+        signed = np.ones(len(rows)) if signs is None else np.asarray(signs, dtype=np.float64)
+        return np.stack([rows * signed, signed, signed / rows]) @ self.speaks(choices)
+
+    def group(self, choice: Choice) -> QueryGroup:
+        """The group itself."""
+        found = [options[at].part for options, at in zip(self.options, choice, strict=True)]
+        return tuple([part for part in found if part is not None])
+
+    def choice(self, group: QueryGroup) -> Choice:
+        """The choice that is a group of cells and contrasts."""
+        part_of = {part.axis: part for part in group}
+        return tuple([
+            next(at for at, option in enumerate(options) if option.part == part_of.get(axis))
+            for axis, options in enumerate(self.options)
+        ])  # fmt: skip
+
+
+def strengths(sums: Floats, rows: Floats, slices: Floats) -> Floats:
+    """W of bundles (the last axis runs over residuals) from their three sums, rows and slices; 0 if empty."""
+    s, m = slices[:, None], (rows / slices)[:, None]
+    found = (sums[:, 0] / s**2 + 3 * sums[:, 1] / s + 2 * sums[:, 2]) / (2 * (m + 1) * (m + 2))
+    return np.where(rows[:, None] > 0, found, 0.0)
+
+
+def optimal_shares(says: Floats, importance: Floats, shares: Floats, rounds: int) -> tuple[Floats, Floats]:
+    """Steps 2 and 3 in turn for many plans at once; returns their errors and shares.
+
+    `says` is plans x bundles x residuals. Given the recovery, the share of a bundle goes with the cube root of its
+    coefficient e^4 sum_b W_b k_b / p_b^2 (`privcube.algebra.budgets`); the error never rises.
+    """
+    for _ in range(rounds):
+        precision = np.maximum(np.matmul((shares**2)[:, None, :], says)[:, 0], NEVER)
+        slope = np.matmul(says, (importance / precision**2)[..., None])[..., 0]
+        shares = shares * np.cbrt(shares * slope)
+        shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), NEVER)  # all 0: a plan that says nothing
+    precision = np.maximum(np.matmul((shares**2)[:, None, :], says)[:, 0], NEVER)
+    return (importance / precision).sum(axis=1), shares
+
+
+def _first_bits(frame: Frame) -> list[int]:
+    """The number of the first bit of every axis."""
+    ends = np.cumsum([0, *(len(chain) for chain in frame.fan_outs)])
+    return [int(end) for end in ends[:-1]]
+
+
+def _options(frame: Frame, axis: int, first: int) -> tuple[_Option, ...]:
+    """What a group may have on an axis; levels with nothing of their own are left out."""
+    sizes, chain = frame.sizes[axis], frame.fan_outs[axis]
+    own = [level for level in range(1, len(sizes)) if sizes[level] > sizes[level - 1]]
+    options = [_Option(None, 0, 0, 0, 1)]
+    for level in own:
+        below = sum(1 << first + at - 1 for at in own if at <= level)
+        prefix = (1 << level) - 1 << first
+        part = GroupPart(axis, level)
+        options.append(_Option(part, below, 0, prefix, part_rows(chain[:level], "cells")))
+    for level in own:
+        if chain[level - 1] == 2:
+            bit, prefix = 1 << first + level - 1, (1 << level - 1) - 1 << first
+            part = GroupPart(axis, level, "contrast")
+            options.append(_Option(part, bit, bit, prefix, part_rows(chain[:level], "contrast")))
+    return tuple(options)
+
+
+def _words(frame: Frame, levels: Any) -> list[NDArray[np.uint64]]:
+    """The residuals as bits, in words of 64."""
+    total = sum(len(chain) for chain in frame.fan_outs)
+    words = [np.zeros(len(levels), dtype=np.uint64) for _ in range((total + 63) // 64)]
+    for axis, first in enumerate(_first_bits(frame)):
+        for level in range(1, len(frame.fan_outs[axis]) + 1):
+            word, bit = divmod(first + level - 1, 64)
+            words[word][levels[:, axis] == level] |= np.uint64(1 << bit)
+    return words
+
+
+def _word(masks: Sequence[int], word: int) -> NDArray[np.uint64]:
+    """One word of many masks, as a column."""
+    return np.array([mask >> 64 * word & 2**64 - 1 for mask in masks], dtype=np.uint64)[:, None]

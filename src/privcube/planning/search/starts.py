@@ -1,0 +1,199 @@
+"""Where the search for groups and bundles starts: plans that are good for some workload. Zone: PUBLIC.
+
+Each is a list of bundles:
+- base counts of the attributes in use;
+- the wanted tables, or the largest of them, by themselves, in one bundle, or in stars: all that share an attribute;
+- one group per residual, contrasts where an axis allows, bundled by the number of attributes (Fourier coefficients), or
+  all in one bundle with the cells of the attribute that most tables have;
+- coverings, fewer tables that hold all wanted ones: greedy for several sizes, and the hyperplanes of a finite
+  projective space. There any t points lie in a hyperplane of PG(t, q), so attributes that are given points, in turn,
+  have all their t-way tables covered. PG(2, q) without a line is the affine plane; q = 1 stands for the thin space of
+  t + 1 points, whose hyperplanes leave out one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from math import log, prod
+from typing import Final
+
+import numpy as np
+
+from privcube.algebra.lattice import Integers
+from privcube.model.groups import QueryGroup, cells_groups
+from privcube.model.workload import Workload
+from privcube.planning.search.choices import Bundle, Choice, Choices
+
+MOST_ROWS: Final = 2**20  # of one group
+_MOST_GROUPS: Final = 3_000
+_MOST_ENTRIES: Final = 2_000_000  # bundles times residuals
+_MOST_COVERED: Final = 1_500  # tables, for greedy coverings
+_TRIES: Final = 2
+_ORDERS: Final = (1, 2, 3, 4, 5)  # of projective spaces
+_FOUR: Final = ((0, 0, 0, 0), (0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2))  # products in the field of four elements
+
+
+def starts(
+    choices: Choices, workload: Workload, coverings: int, also: Iterable[Iterable[Iterable[QueryGroup]]] = ()
+) -> list[list[Bundle]]:
+    """Plans to start from; `coverings` says how many greedy ones to try, `also` has bundles of groups to use."""
+    wanted = list(dict.fromkeys(choices.choice(group) for group in cells_groups(choices.frame, workload)))
+    largest = _largest(wanted)
+    base = tuple(np.array(wanted).max(axis=0).tolist())
+    found = [[[choices.choice(group) for group in bundle] for bundle in bundles] for bundles in also]
+    for tables in (wanted, largest):
+        found += [[[table] for table in tables], [list(tables)], _stars(choices, tables)]
+    if choices.residuals <= _MOST_GROUPS:
+        residuals = _residuals(choices)
+        found += [residuals, _in_slices(residuals, wanted)]
+    for cover in itertools.chain(_designs(choices, largest), _coverings(choices, largest, coverings)):
+        found += [[[table] for table in cover], [cover], _stars(choices, cover)]
+    limit = max(MOST_ROWS, *(choices.facts(table).rows for table in wanted))
+    return [[[base]]] + [
+        start
+        for start in found
+        if len(start) * choices.residuals <= _MOST_ENTRIES
+        and all(choices.facts(choice).rows <= limit for bundle in start for choice in bundle)
+    ]
+
+
+def _largest(tables: Sequence[Choice]) -> list[Choice]:
+    """The tables that are not part of another one; options of cells are in the order of their levels."""
+    levels = np.array(tables)
+    if len(tables) > _MOST_GROUPS:
+        return list(tables)
+    inside = [(np.all(row <= levels, axis=1) & np.any(row < levels, axis=1)).any() for row in levels]
+    return [table for table, part in zip(tables, inside, strict=True) if not part]
+
+
+def _stars(choices: Choices, tables: Sequence[Choice]) -> list[Bundle]:
+    """The tables in bundles that share an attribute, the largest attribute first."""
+    left = list(tables)
+    bundles = []
+    for axis in sorted(range(len(choices.options)), key=lambda at: -choices.frame.sizes[at][-1]):
+        bundle = [table for table in left if table[axis]]
+        if len(bundle) > 1:
+            bundles.append(bundle)
+            left = [table for table in left if not table[axis]]
+    return bundles + [[table] for table in left]
+
+
+def _residuals(choices: Choices) -> list[Bundle]:
+    """A group for every residual, in bundles by the number of its axes."""
+    option = [
+        {part.level: at for at, part in enumerate(found.part for found in options) if part is not None}
+        for options in choices.options
+    ]  # of a level the last option: its contrasts, if it has any
+    bundles: defaultdict[int, Bundle] = defaultdict(list)
+    for levels in choices.levels.tolist():
+        choice = tuple([option[axis][level] if level else 0 for axis, level in enumerate(levels)])
+        bundles[sum(map(bool, levels))].append(choice)
+    return list(bundles.values())
+
+
+def _in_slices(residuals: Sequence[Bundle], tables: Sequence[Choice]) -> list[Bundle]:
+    """One bundle of the groups of the residuals, each with the cells of the axis that most tables have."""
+    levels = np.array(tables)
+    axis = int(np.argmax((levels > 0).sum(axis=0)))
+    cells = int(levels[:, axis].max())
+    groups = [group for bundle in residuals for group in bundle]
+    return [[(*group[:axis], cells, *group[axis + 1 :]) for group in groups if not group[axis]]]
+
+
+# Coverings
+
+
+def _coverings(choices: Choices, tables: Sequence[Choice], count: int) -> Iterator[list[Choice]]:
+    """Greedy coverings by tables of at most so many cells, for limits from the largest wanted table on."""
+    if len(tables) > _MOST_COVERED:
+        return
+    generator = random.Random(1)
+    least = max(choices.facts(table).rows for table in tables)
+    most = min(MOST_ROWS, prod(sizes[-1] for sizes in choices.frame.sizes), 4096 * least)
+    for number in range(count):
+        limit = least * (most / least) ** (number % 8 / 8)
+        yield _cover(choices, np.array(tables), limit * (1 + 1e-9), generator)
+
+
+def _cover(choices: Choices, tables: Integers, limit: float, generator: random.Random) -> list[Choice]:
+    """Tables of at most so many cells that hold all the given ones, each holding as many new ones as can be found."""
+    left, cover = tables, []
+    while len(left):
+        tried = [_grown(choices, left, limit, generator) for _ in range(_TRIES)]
+        best = max(tried, key=lambda choice: int(np.all(left <= choice, axis=1).sum()))
+        cover.append(tuple(best.tolist()))
+        left = left[~np.all(left <= best, axis=1)]
+    return cover
+
+
+def _grown(choices: Choices, left: Integers, limit: float, generator: random.Random) -> Integers:
+    """Some table that is left, with axes added as long as it stays below the limit."""
+    choice = left[generator.randrange(len(left))].copy()
+    while True:
+        missing = left > choice
+        short_of = missing.sum(axis=1)
+        gain = missing[short_of == 1].sum(axis=0) + 0.1 * missing[short_of == 2].sum(axis=0)
+        best, most = None, 0.0
+        for axis in np.flatnonzero(gain).tolist():
+            level = int(left[missing[:, axis], axis].min())
+            grown = choice.copy()
+            grown[axis] = level
+            facts = choices.facts(tuple(grown.tolist()))
+            if facts.rows <= limit:
+                growth = log(facts.rows / choices.facts(tuple(choice.tolist())).rows) or 1.0
+                value = float(gain[axis]) / growth * (1 + 0.2 * generator.random())
+                if value > most:
+                    best, most = grown, value
+        if best is None:
+            return np.asarray(choice)
+        choice = best
+
+
+def _designs(choices: Choices, tables: Sequence[Choice]) -> Iterator[list[Choice]]:
+    """Hyperplanes of projective spaces, with the finest level that a table wants on each axis."""
+    finest = np.array(tables).max(axis=0)
+    used = np.flatnonzero(finest).tolist()
+    most = max(sum(map(bool, table)) for table in tables)
+    rows = [choices.options[axis][finest[axis]].rows for axis in used]
+    order = [axis for _, axis in sorted(zip(rows, used, strict=True), reverse=True)]
+    for q in _ORDERS:
+        if most < 1 or (q > 1 and q ** (most + 1) > 4096):
+            continue
+        points, planes = _projective_space(most, q)
+        blocks = set()
+        for plane in planes:
+            block = [0] * len(finest)
+            for number, axis in enumerate(order):
+                if number % points in plane:
+                    block[axis] = int(finest[axis])
+            if any(block):
+                blocks.add(tuple(block))
+        if len(blocks) > 1:
+            yield _largest(sorted(blocks))
+
+
+def _projective_space(dimension: int, q: int) -> tuple[int, list[set[int]]]:
+    """How many points PG(dimension, q) has, and its hyperplanes; the points of the first hyperplane come last.
+
+    >>> [(points, len(planes), len(planes[0])) for points, planes in map(_projective_space, [2] * 3, [1, 2, 4])]
+    [(3, 3, 2), (7, 7, 3), (21, 21, 5)]
+    """
+    if q == 1:
+        return dimension + 1, [set(range(dimension + 1)) - {left_out} for left_out in range(dimension + 1)]
+    vectors = itertools.product(range(q), repeat=dimension + 1)
+    normal = [vector for vector in vectors if next((x for x in vector if x), 0) == 1]
+    first = normal[0]
+    order = sorted(normal, key=lambda point: _meets(first, point, q))
+    return len(order), [{at for at, point in enumerate(order) if _meets(plane, point, q)} for plane in normal]
+
+
+def _meets(plane: Sequence[int], point: Sequence[int], q: int) -> bool:
+    if q != 4:
+        return sum(a * x for a, x in zip(plane, point, strict=True)) % q == 0
+    total = 0
+    for a, x in zip(plane, point, strict=True):
+        total ^= _FOUR[a][x]
+    return total == 0

@@ -1,0 +1,302 @@
+"""Accuracy first: the least budget that keeps to wanted margins, and the plan that does it. Zone: PUBLIC.
+
+A margin is what a release states: half the width of the interval that holds the error of a number with a confidence,
+from the exact variance of the whole-number noise and its kurtosis. It is known before there is data: a plan is enough.
+This module is here and not in planning since it asks the error bars of releases.
+
+With the measurements and the shares of a plan fixed, variances are proportional to 1/epsilon^2 or 1/rho, but for what
+whole-number noise differs from continuous noise. So the plan with the least largest ratio of error to wanted error
+(`privcube.planning.largest`) needs the least budget, up to that difference and to how far the margins of its tables
+are from one multiple of their standard errors. Both are read off the plan at the budget it needs, the shares are made
+anew for them, and what needs less is kept. The budget is then the least, of a few decimal digits, at which every
+target is met by the noise that will be drawn: that is checked, not derived.
+
+Margins next to 1 are as small as the steps of the noise. A whole-number error is within m if it is within floor(m), and
+continuous noise of its variance is as often within floor(m) + 1/2. So that is asked for where it is less than m.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from numbers import Real
+from typing import Final, get_args
+
+import numpy as np
+
+from privcube.accuracy.closed_form import ErrorBars, interval_factor
+from privcube.accuracy.drawn import drawn_table_variances
+from privcube.accuracy.explicit import ExplicitBars
+from privcube.errors import PlanError
+from privcube.model.groups import is_structured
+from privcube.model.options import Effort, PlanOptions
+from privcube.model.plan import Plan
+from privcube.model.privacy.guarantee import ZCDP, Guarantee, guarantee_from
+from privcube.model.workload import Entry, Table, Workload, canonical, table_name
+from privcube.planning.largest import rebalanced
+from privcube.planning.planner import every_strategy
+from privcube.planning.planner import plan as make_plan
+from privcube.planning.search.bundled import is_drawable
+from privcube.planning.trees import branchings
+from privcube.progress import Progress, silent
+
+DIGITS: Final = 3  # of the budget of `plan_for`
+_LAPLACE: Final = 3.0  # excess kurtosis, as releases assume it where recovery has no closed form
+_SMALLEST: Final = -12  # powers of ten of the least and the largest budget
+_LARGEST: Final = 9
+_UNIT: Final = Fraction(10**6)  # the budget that is planned with: any bundle can be drawn
+_ROUNDS: Final = 2  # of shares made anew
+_GUESSES: Final = 3
+_SPREADS: Final = (30.0, 5.0, 1.0)  # of wanted errors, where bundles of small budgets have noise too wide to be drawn
+_NEARLY: Final = 0.97
+_LEAST: Final = 1e-6  # margins; less is nothing, next to noise in whole numbers
+_MOST: Final = 1e15
+_LITTLE: Final = 1e-6  # the weight of tables without a target, next to the largest
+
+
+@dataclass(frozen=True)
+class Target:
+    """Every number of a table off by a margin at most, each with a confidence."""
+
+    table: Table
+    margin: float
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        if isinstance(self.margin, bool) or not isinstance(self.margin, Real) or not _LEAST <= self.margin <= _MOST:
+            raise PlanError(
+                f"margin of {table_name(self.table)}",
+                expected=f"one that some budget reaches, from {_LEAST:g} to {_MOST:g}",
+                given=self.margin,
+            )
+        interval_factor(0.0, self.confidence)  # refuses what is no confidence
+
+    @property
+    def kept_to(self) -> float:
+        """The margin to ask for, with regard to whole numbers (see the module docstring)."""
+        return min(self.margin, math.floor(self.margin) + 0.5)
+
+
+def plan_for(
+    workload: Workload,
+    targets: Mapping[Sequence[Entry], float],
+    guarantee: Guarantee,
+    *,
+    confidence: float = 0.95,
+    effort: Effort = "fast",
+    progress: Progress = silent,
+) -> Plan:
+    """The plan that keeps to margins per table with the least budget.
+
+    Other tables of the workload are answered, too, but nothing is spent on them: give a target to each that matters.
+
+    Of the guarantee, the kind, delta, neighbors and rows per person count; epsilon or rho is replaced by the least that
+    will do, rounded up to three digits.
+
+    >>> from privcube import PureDP, Schema, Workload
+    >>> workload = Workload.all_kway(Schema.from_sizes({"sex": 2, "age": 10}), 1)
+    >>> made = plan_for(workload, {("sex",): 10, ("age",): 20}, PureDP(1))
+    >>> print(made.guarantee)
+    epsilon = 0.437 (pure), adding or removing one row
+    >>> [round(margin, 1) for margin in margins(made, list(workload), 0.95)]
+    [10.0, 20.0]
+    """
+    if not isinstance(workload, Workload):
+        raise PlanError("workload", expected="a privcube.Workload", given=workload)
+    asked = [Target(canonical(workload.schema, table), margin, confidence) for table, margin in targets.items()]
+    return planned_for(workload, asked, guarantee, effort=effort, progress=progress)
+
+
+def planned_for(
+    workload: Workload, targets: Sequence[Target], guarantee: Guarantee, *, effort: Effort, progress: Progress = silent
+) -> Plan:
+    """The same for targets of several confidences, of which a table may have more than one."""
+    if not isinstance(guarantee, get_args(Guarantee)):
+        raise PlanError("guarantee", expected="PureDP, ApproxDP or ZCDP", given=guarantee)
+    if not targets:
+        raise PlanError("targets", expected="a margin for at least one table", given="none")
+    for target in targets:
+        if target.table not in workload:
+            available = [table_name(each) for each in workload]
+            given = table_name(target.table)
+            raise PlanError("targets", expected="tables of the workload", given=given, available=available)
+    errors: dict[Table, float] = {}
+    for target in targets:
+        error = target.kept_to / interval_factor(0.0, target.confidence)
+        errors[target.table] = min(error, errors.get(target.table, math.inf))
+    unit = _with_amount(guarantee, _UNIT)
+    plans = [make_plan(workload, unit, effort=effort, wanted=dict(errors.items()), progress=progress)]
+    if branchings(workload):  # ranges differ in error, and so do strategies in how much; all are tried
+        others = every_strategy(_weighted(workload, errors), unit, PlanOptions(effort=effort), progress)
+        plans += [replace(made, workload=workload) for made in others.values() if isinstance(made, Plan)]
+    best = min((_least(made, errors, targets) for made in plans), key=_amount)
+    if not is_structured(best.groups):
+        return best
+    for spread in _SPREADS:
+        if max(_ratios(best, targets)) > _NEARLY:
+            break  # the targets say how much is needed, not what can be drawn
+        most = spread * min(errors.values())
+        even = {table: min(errors.get(table, most), most) ** 2 for table in workload}
+        best = min(best, _least(_anew(best, even), errors, targets), key=_amount)
+    for _ in range(_ROUNDS):
+        wanted = _wanted_variances(best, targets)
+        again = _least(_anew(best, wanted), errors, targets) if wanted else best
+        if _amount(again) >= _amount(best):
+            break
+        best = again
+    return best
+
+
+def least_budget(plan: Plan, targets: Sequence[Target], digits: int = DIGITS) -> Plan:
+    """The measurements and shares of a plan at the least budget, of so many digits, that keeps to all targets.
+
+    The margins fall as the budget grows, so it is found by halving; the first guess is off only in so far as
+    whole-number noise differs from continuous noise.
+    """
+    decade = 9 * int(10 ** (digits - 1))  # budgets from one power of ten to the next
+    lowest, highest = _SMALLEST * decade, _LARGEST * decade
+
+    def budget(step: int) -> Fraction:
+        power, place = divmod(step, decade)
+        return Fraction(decade // 9 + place) * Fraction(10) ** (power - digits + 1)
+
+    def step_of(amount: float) -> int:
+        power = math.floor(math.log10(amount))
+        place = round((amount / 10.0**power - 1) * decade / 9)
+        return min(max(power * decade + place, lowest), highest)
+
+    @cache
+    def ratio(step: int) -> float:
+        made = at_budget(plan, budget(step))
+        return max(_ratios(made, targets)) if is_drawable(made) else math.inf
+
+    step = step_of(float(_amount(plan)))
+    for _ in range(_GUESSES):
+        if 0 < ratio(step) < math.inf:
+            step = step_of(float(budget(step)) * ratio(step) ** (2 if isinstance(plan.guarantee, ZCDP) else 1))
+    low = high = step
+    stride = 1
+    while low > lowest and ratio(low) <= 1:
+        low, stride = max(low - stride, lowest), 2 * stride
+    stride = 1
+    while high < highest and ratio(high) > 1:
+        low, high, stride = high, min(high + stride, highest), 2 * stride
+    if ratio(low) <= 1 or ratio(high) > 1:
+        made = at_budget(plan, budget(low if ratio(low) <= 1 else high))
+        worst = targets[int(np.argmax(_ratios(made, targets)))]
+        raise PlanError(
+            f"margin of {table_name(worst.table)}",
+            expected=f"one that some budget reaches, {_currency(plan.guarantee)} from 1e{_SMALLEST} to 1e{_LARGEST}",
+            given=worst.margin,
+        )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if ratio(middle) > 1 else (low, middle)
+    return at_budget(plan, budget(high))
+
+
+def at_budget(plan: Plan, amount: Fraction) -> Plan:
+    """The same measurements, bundles and shares with another epsilon or rho; the predictions follow exactly."""
+    other = replace(plan, guarantee=_with_amount(plan.guarantee, amount))
+    factor = float(other.noise_variance(0) / plan.noise_variance(0))
+    return replace(other, table_variances=tuple([factor * variance for variance in plan.table_variances]))
+
+
+def margins(plan: Plan, tables: Sequence[Table], confidence: float) -> list[float]:
+    """How far a number of each table may be off, with a confidence; where numbers differ, that of the largest error."""
+    return _margins(plan, [Target(table, 1.0, confidence) for table in tables])
+
+
+def error_bars(plan: Plan, tables: Sequence[Table]) -> ErrorBars | ExplicitBars | None:
+    """Those of optimal recovery; direct recovery has none."""
+    if plan.sources is not None:
+        return None
+    bars = ErrorBars(plan, list(tables)) if is_structured(plan.groups) else ExplicitBars(plan)
+    for table in tables:
+        if not bars.determined(table):
+            raise PlanError(table_name(table), expected="a table that the plan's measurements determine")
+    return bars
+
+
+def predicted_variances(plan: Plan, tables: Sequence[Table]) -> list[float]:
+    """The mean variance of a number of tables of the workload, under the noise that is drawn."""
+    known = dict(zip(plan.workload, drawn_table_variances(plan).tolist(), strict=True))
+    for table in tables:
+        if table not in known:
+            raise PlanError(table_name(table), expected="a table of the workload")
+    return [known[table] for table in tables]
+
+
+def _margins(plan: Plan, targets: Sequence[Target]) -> list[float]:
+    tables = list(dict.fromkeys(target.table for target in targets))
+    bars = error_bars(plan, tables)
+    if bars is None:
+        known = dict(zip(tables, predicted_variances(plan, tables), strict=True))
+        shapes = dict.fromkeys(tables, _LAPLACE)
+    else:
+        known = {table: float(np.max(bars.variances(table))) for table in tables}
+        shapes = {table: bars.cell_kurtosis(table) for table in tables}
+    return [known[each.table] ** 0.5 * interval_factor(shapes[each.table], each.confidence) for each in targets]
+
+
+def _ratios(plan: Plan, targets: Sequence[Target]) -> list[float]:
+    """What margins are of those to keep to."""
+    return [margin / target.kept_to for margin, target in zip(_margins(plan, targets), targets, strict=True)]
+
+
+def _least(made: Plan, errors: Mapping[Table, float], targets: Sequence[Target]) -> Plan:
+    """`least_budget`, guessed from the predictions: a plan may be far from the budget it needs."""
+    ratio = max(made.table_variance(table) ** 0.5 / error for table, error in errors.items())
+    power = 2 if isinstance(made.guarantee, ZCDP) else 1
+    amount = min(max(float(_amount(made)) * ratio**power, 10.0**_SMALLEST), 10.0**_LARGEST)
+    return least_budget(at_budget(made, Fraction(amount).limit_denominator(10**15)), targets)
+
+
+def _anew(made: Plan, wanted: Mapping[Table, float]) -> Plan:
+    """The same measurements with shares for other ratios of the variances."""
+    return rebalanced(at_budget(made, _UNIT), wanted)
+
+
+def _wanted_variances(made: Plan, targets: Sequence[Target]) -> dict[Table, float]:
+    """The predicted variances at which the tables would just keep to their targets."""
+    wanted: dict[Table, float] = {}
+    for target, ratio in zip(targets, _ratios(made, targets), strict=True):
+        if ratio > 0:
+            variance = made.table_variance(target.table) / ratio**2
+            wanted[target.table] = min(variance, wanted.get(target.table, math.inf))
+    return wanted
+
+
+def _weighted(workload: Workload, errors: Mapping[Table, float]) -> Workload:
+    """The workload with weights that make the variances of a table count over the wanted one."""
+    cells = zip(workload, workload.sizes, strict=True)
+    weights = np.array([1 / (size * errors[table] ** 2) if table in errors else 0.0 for table, size in cells])
+    return Workload.tables(
+        workload.schema, list(workload), weights=np.maximum(weights / weights.max(), _LITTLE).tolist()
+    )
+
+
+def _currency(guarantee: Guarantee) -> str:
+    return "rho" if isinstance(guarantee, ZCDP) else "epsilon"
+
+
+def amount_of(guarantee: Guarantee) -> Fraction:
+    """Epsilon, or rho."""
+    return guarantee.amounts[_currency(guarantee)]
+
+
+def _amount(plan: Plan) -> Fraction:
+    return amount_of(plan.guarantee)
+
+
+def _with_amount(guarantee: Guarantee, amount: Fraction) -> Guarantee:
+    """The same guarantee with another epsilon or rho; delta is kept."""
+    return guarantee_from(
+        {**guarantee.amounts, _currency(guarantee): amount},
+        neighbors=guarantee.neighbors,
+        max_rows_per_person=guarantee.max_rows_per_person,
+        calibration=getattr(guarantee, "calibration", "zcdp"),
+    )

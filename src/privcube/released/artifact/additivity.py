@@ -1,0 +1,182 @@
+"""Whether published tables agree wherever they overlap. Zone: RELEASED.
+
+Two tables overlap in the attributes they share, each at the coarser of its two levels; there their sums must be the
+same. Not every pair has to be looked at. Each table is followed down to its margins, one step at a time: an attribute
+is summed out, or its cells are added up to the next level. The first table that leads to a margin says what it is, and
+every other that comes by must agree with it. If all steps agree, so do all pairs, as any overlap is a margin of both.
+
+Ranges are taken for the cells that they add up, after it was checked that they do. They leave out the cells off the
+scale, (other) and (missing). So the margins of such an attribute are also followed for its cells on the scale alone,
+which tables of all cells lead to as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from privcube.accuracy.layout import with_ranges
+from privcube.accuracy.ranges import bounds
+from privcube.algebra.lattice import Floats, Integers
+from privcube.errors import ArtifactError
+from privcube.model.schema import Schema
+from privcube.model.workload import Axis, Table
+
+_TOLERANCE: Final = 1e-6
+_ROUNDING: Final = 1e-12
+_MOST_SUMS: Final = 300_000_000  # numbers added up, and kept, before it is not worth the time
+
+
+class PublishedTable(NamedTuple):
+    """A table as it was published, and the file that it is in."""
+
+    file: str
+    table: Table
+    counts: Floats
+
+
+class _Part(NamedTuple):
+    """An attribute of a margin: how fine it is (0 is the sum), and whether only cells on the scale are in it."""
+
+    attribute: str
+    depth: int
+    on_scale: bool
+
+
+_Margin = tuple[_Part, ...]
+
+
+class _Known(NamedTuple):
+    counts: Floats
+    file: str
+
+
+def compared_margins(schema: Schema, tables: list[PublishedTable]) -> int | None:
+    """How many margins were compared; None if there are too many. Tables that differ by a millionth are refused."""
+    lattice = _Lattice(schema, tables)
+    known: dict[_Margin, _Known] = {}
+    waiting: list[_Margin] = []
+    compared = sums = 0
+
+    def meet(margin: _Margin, found: _Known, rounding: float) -> None:
+        nonlocal compared
+        if margin not in known:
+            known[margin] = found
+            waiting.append(margin)
+            return
+        compared += 1
+        _require_same(margin, known[margin], found, rounding)
+
+    for published in tables:
+        _require_ranges(schema, published)
+        margin, counts = lattice.start(published)
+        meet(margin, _Known(counts, published.file), _rounding(published.counts))
+    while waiting:
+        margin = waiting.pop()
+        counts, file = known[margin]
+        for below, summed in lattice.steps(margin, counts):
+            sums += counts.size
+            if sums > _MOST_SUMS:
+                return None
+            meet(below, _Known(summed, file), _rounding(counts))
+    return compared
+
+
+def _rounding(counts: Floats) -> float:
+    return _ROUNDING * float(np.sum(np.abs(counts)))
+
+
+def _require_same(margin: _Margin, known: _Known, found: _Known, rounding: float) -> None:
+    if not np.allclose(found.counts, known.counts, rtol=_TOLERANCE, atol=_TOLERANCE + rounding):
+        shared = " x ".join(part.attribute for part in margin) or "the total"
+        raise ArtifactError(f"{known.file} and {found.file}", expected=f"equal sums for {shared}", given="others")
+
+
+def _require_ranges(schema: Schema, published: PublishedTable) -> None:
+    """Refuse ranges that are not the sums of their cells."""
+    sums = with_ranges(schema, published.table, _cells(schema, published))
+    if not np.allclose(published.counts, sums, rtol=_TOLERANCE, atol=_TOLERANCE + _rounding(sums)):
+        raise ArtifactError(published.file, expected="ranges that are the sums of their cells", given="others")
+
+
+def _cells(schema: Schema, published: PublishedTable) -> Floats:
+    """The cells that the ranges of a table are made of."""
+    counts = published.counts
+    for at, entry in enumerate(published.table):
+        if isinstance(entry, Axis) and entry.queries == "prefixes":
+            counts = np.diff(counts, axis=at, prepend=0)
+        elif isinstance(entry, Axis) and entry.queries == "ranges":
+            first, last = bounds(entry.queries, schema[entry.attribute].ordered_cells)
+            counts = np.take(counts, np.flatnonzero(last - first == 1), axis=at)
+    return counts
+
+
+class _Lattice:
+    """The steps from a table to its margins."""
+
+    def __init__(self, schema: Schema, tables: list[PublishedTable]) -> None:
+        self._schema = schema
+        axes = [entry if isinstance(entry, Axis) else Axis(entry) for own in tables for entry in own.table]
+        used = {(axis.attribute, axis.level) for axis in axes}
+        self._levels = {
+            axis.attribute: [
+                None,
+                *(name for name in schema[axis.attribute].level_names if (axis.attribute, name) in used),
+            ]
+            for axis in axes
+        }
+        self._scaled = {axis.attribute for axis in axes if self._is_scaled(axis)}
+        times = Counter(axis.attribute for axis in axes)
+        self._alone = {name for name, count in times.items() if count == 1} - self._scaled
+        self._nodes: dict[_Part, Integers] = {}
+
+    def start(self, published: PublishedTable) -> tuple[_Margin, Floats]:
+        """A table by its cells; attributes that no other table has are summed out at once."""
+        counts = _cells(self._schema, published)
+        margin: list[_Part] = []
+        for entry in published.table:
+            axis = entry if isinstance(entry, Axis) else Axis(entry)
+            levels = self._levels[axis.attribute]
+            if axis.attribute in self._alone:
+                counts = counts.sum(axis=len(margin))
+            else:
+                depth = len(levels) - levels.index(axis.level)
+                margin.append(_Part(axis.attribute, depth, self._is_scaled(axis)))
+        return tuple(margin), counts
+
+    def steps(self, margin: _Margin, counts: Floats) -> Iterator[tuple[_Margin, Floats]]:
+        """All margins that are one step below."""
+        for at, part in enumerate(margin):
+            before, after = margin[:at], margin[at + 1 :]
+            if part.depth == 1 and not part.on_scale:
+                yield (*before, *after), counts.sum(axis=at)
+            elif part.depth:
+                below = part._replace(depth=part.depth - 1)
+                yield (*before, below, *after), self._added_up(counts, at, part, below)
+            if part.attribute in self._scaled and part.depth and not part.on_scale:
+                below = part._replace(on_scale=True)
+                yield (*before, below, *after), np.take(counts, np.unique(self._node_of(below)), axis=at)
+
+    def _is_scaled(self, axis: Axis) -> bool:
+        attribute = self._schema[axis.attribute]
+        return axis.queries != "cells" and attribute.cells > attribute.ordered_cells
+
+    def _node_of(self, part: _Part) -> Integers:
+        """For every cell of a part the number of its group at the part's depth."""
+        if part not in self._nodes:
+            attribute, levels = self._schema[part.attribute], self._levels[part.attribute]
+            level = levels[len(levels) - part.depth] if part.depth else None
+            groups = np.array(attribute.partition(level).group_of) if part.depth else np.zeros(attribute.cells, int)
+            self._nodes[part] = groups[: attribute.ordered_cells] if part.on_scale else groups
+        return self._nodes[part]
+
+    def _added_up(self, counts: Floats, at: int, part: _Part, below: _Part) -> Floats:
+        """Along one axis, the groups of a part added up to those one depth higher."""
+        _, first, fine = np.unique(self._node_of(part), return_index=True, return_inverse=True)
+        _, coarse = np.unique(self._node_of(below), return_inverse=True)
+        sums = np.zeros((coarse.max() + 1, fine.max() + 1))
+        sums[coarse[first], np.arange(len(first))] = 1.0
+        return np.moveaxis(np.tensordot(sums, counts, axes=(1, at)), 0, at)

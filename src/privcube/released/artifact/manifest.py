@@ -1,0 +1,118 @@
+"""What an artifact says about itself in release.json, field by field, and nothing else. Zone: RELEASED.
+
+The fields are a whitelist. All of them follow from the plan, which was made before data was read, and from the ledger;
+none says how many rows the data has, where it is, how large it is, when it was read or what it hashes to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from privcube.errors import ArtifactError
+from privcube.model.amounts import decimal_text
+from privcube.model.plan import Plan
+from privcube.model.privacy.guarantee import Guarantee, PureDP, guarantee_from
+from privcube.version import __version__
+
+FORMAT: Final = "privcube release 1"
+CONFIDENCE: Final = 0.95
+
+_HEAD: Final = re.compile("[0-9a-f]{64}")
+_PURE: Final = {False: "discrete Laplace", True: "discrete max-norm"}  # groups by themselves, groups in bundles
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What was drawn: its distribution, the parameter that sets it, and that parameter's range over the groups."""
+
+    mechanism: str
+    parameter: str
+    smallest: Fraction
+    largest: Fraction
+
+
+def noise_of(plan: Plan) -> Noise:
+    """The noise of a plan.
+
+    >>> from privcube import PureDP, Schema, Workload, plan
+    >>> made = plan(Workload.all_kway(Schema.from_sizes({"a": 2}), 1), PureDP("0.5"))
+    >>> noise_of(made)
+    Noise(mechanism='discrete Laplace', parameter='scale', smallest=Fraction(2, 1), largest=Fraction(2, 1))
+    """
+    if not isinstance(plan.guarantee, PureDP):
+        variances = plan.noise_variances()
+        least, most = int(variances.argmin()), int(variances.argmax())
+        return Noise("discrete Gaussian", "variance", plan.noise_variance(least), plan.noise_variance(most))
+    bundles, shares = plan.noised_together, plan.shares
+    sizes = {len(bundle) > 1 for bundle in bundles}
+    mechanism = " and ".join(name for together, name in _PURE.items() if together in sizes)
+    least, most = (bundles[shares.index(share)][0] for share in (max(shares), min(shares)))
+    return Noise(mechanism, "scale", plan.noise_scale(least), plan.noise_scale(most))
+
+
+def manifest(plan: Plan, provenance: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+    """The fields of release.json; of the provenance only entry, head and total are taken."""
+    guarantee, noise = plan.guarantee, noise_of(plan)
+    return {
+        "format": FORMAT,
+        "privcube": __version__,
+        "plan": plan.digest,
+        "guarantee": {
+            "kind": guarantee.kind,
+            "amounts": amounts_text(guarantee),
+            "neighbors": guarantee.neighbors,
+            "max_rows_per_person": guarantee.max_rows_per_person,
+            "unit": guarantee.unit,
+        },
+        "noise": {
+            "mechanism": noise.mechanism,
+            f"smallest_{noise.parameter}": decimal_text(noise.smallest),
+            f"largest_{noise.parameter}": decimal_text(noise.largest),
+        },
+        "confidence": CONFIDENCE,
+        "ledger": _ledger(provenance),
+        "total": _total(provenance.get("total")),
+        "files": sorted(files),
+    }
+
+
+def provenance_from(document: Any) -> dict[str, Any]:
+    """The provenance that release.json states: ledger entry and head, and the total, where known."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ArtifactError("release.json", expected=f"the format {FORMAT!r}")
+    ledger, total = document.get("ledger"), document.get("total")
+    if not isinstance(ledger, dict | None):
+        raise ArtifactError("release.json, ledger", expected="entry and head, or null", given=ledger)
+    stated = {**(ledger or {}), **({} if total is None else {"total": total})}
+    _ledger(stated)
+    _total(total)
+    return stated
+
+
+def amounts_text(guarantee: Guarantee) -> dict[str, str]:
+    """The amounts of a guarantee, exactly."""
+    return {name: decimal_text(amount) for name, amount in guarantee.amounts.items()}
+
+
+def _ledger(provenance: Mapping[str, Any]) -> dict[str, Any] | None:
+    entry, head = provenance.get("entry"), provenance.get("head")
+    if entry is None and head is None:
+        return None
+    if type(entry) is not int or entry < 1:
+        raise ArtifactError("ledger entry", expected="a whole number from 1", given=entry)
+    if not isinstance(head, str) or not _HEAD.fullmatch(head):
+        raise ArtifactError("ledger head", expected="a SHA-256 in 64 hexadecimal digits", given=head)
+    return {"entry": entry, "head": head}
+
+
+def _total(total: Any) -> dict[str, str] | None:
+    """The ledger's total by name; exact amounts as text."""
+    if total is None:
+        return None
+    if not isinstance(total, Mapping) or not set(total) <= {"epsilon", "delta", "rho"}:
+        raise ArtifactError("total", expected="amounts named epsilon, delta or rho", given=total)
+    return amounts_text(guarantee_from(dict(total)))

@@ -1,0 +1,316 @@
+"""The privacy statement of an artifact, for people (PRIVACY.md) and for registries (registry.yaml). Zone: RELEASED.
+
+Both are made of the plan and the manifest alone, and quote no name from the schema. The registry is that of OpenDP
+(https://github.com/opendp/deployments-registry-data), with the fields of its schema at commit 057e5d8. What only the
+curator knows is left blank there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+from textwrap import fill
+from typing import Any, Final, NamedTuple
+
+from privcube.errors import counted
+from privcube.model.amounts import shown
+from privcube.model.groups import MatrixGroup, has_helmert
+from privcube.model.plan import Plan
+from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee
+from privcube.released.artifact.manifest import CONFIDENCE, amounts_text, noise_of
+
+_WIDTH: Final = 120
+_HARDLY_ANY: Final = 30  # an epsilon beyond which odds say nothing to people
+_NOT_PROMISED: Final = (
+    "Declared values, bins, levels, the unit and its bound on rows are public. They must not have been chosen by "
+    "looking at the data: what was learned that way is not covered.",
+    "Several releases from the same data add up. The ledger adds them up and refuses what exceeds its total; "
+    "releases outside the ledger, or after it was forked or restored from an old copy, are not counted.",
+    "Facts about groups are published on purpose. What the tables say about a group may surprise a member of it, "
+    "whether or not that member's data was used.",
+    "There is no protection from those who can read the data itself or the machine that holds it, nor from "
+    "observers of how long the release took.",
+)
+_VARIANT: Final = {"pure": "Pure DP", "approx": "Approximate DP", "zcdp": "Zero-concentrated DP"}
+_BUNDLED: Final = (
+    "The counts of a bundle of groups got noise together, whose probability falls with the largest L1 norm among the "
+    "groups of the bundle; where all groups of a bundle count some attributes, each cell of those got a draw of its own"
+)
+_DRAWN: Final = {
+    "discrete Laplace": "Every count of a group got discrete Laplace noise of the group's scale, drawn by itself.",
+    "discrete Gaussian": "Every count of a group got discrete Gaussian noise of the group's variance, drawn by itself; "
+    "where rows are contrasts of many cells, the variance is multiplied by the squared length of the row.",
+    "discrete max-norm": f"{_BUNDLED}.",
+    "discrete Laplace and discrete max-norm": "Groups by themselves got discrete Laplace noise, count by count. "
+    f"{_BUNDLED}.",
+}
+
+
+# For people
+
+
+def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
+    """PRIVACY.md, from a plan and its manifest."""
+    sections = {
+        "What is protected": [_protected(plan.guarantee)],
+        "How much": [_budget(plan.guarantee), *_in_words(plan.guarantee), _account(stated)],
+        "How": [*mechanism(plan), post_processing(plan)],
+        "What is not protected": [f"- {line}" for line in _NOT_PROMISED],
+        "How to read the tables": _reading(plan),
+        "How to check": [_checking()],
+    }
+    parts = ["# Privacy statement", _paragraph(_opening(plan))]
+    for title, paragraphs in sections.items():
+        separator = "\n" if paragraphs[0].startswith("- ") else "\n\n"
+        parts += [f"## {title}", separator.join(map(_paragraph, paragraphs))]
+    parts.append(f"Plan {plan.digest}, privcube {stated['privcube']}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def statement_facts(plan: Plan) -> list[str]:
+    """What PRIVACY.md must say, whatever version wrote it."""
+    return [_amounts(amounts_text(plan.guarantee)), plan.guarantee.unit, plan.digest]
+
+
+def _paragraph(text: str) -> str:
+    indent = "  " if text.startswith("- ") else ""
+    return fill(text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _opening(plan: Plan) -> str:
+    tables = "1 table" if len(plan.workload) == 1 else f"{len(plan.workload):,} tables"
+    return (
+        f"This folder holds {tables} of counts with noise added to them. It satisfies differential privacy: whoever "
+        "sees all of it learns almost the same about a protected unit whether or not its true records were used."
+    )
+
+
+def _protected(guarantee: Guarantee) -> str:
+    rows = guarantee.max_rows_per_person
+    unit = "one row of the data" if rows == 1 else f"one person, with at most {rows:,} rows in the data"
+    size = (
+        "the records of one unit are exchanged for any others; the number of units is taken to be public"
+        if guarantee.neighbors == "replace_one"
+        else "there is one unit more or less; the number of units is protected, too"
+    )
+    return f"The protected unit is {unit}. Neighboring data sets differ by {guarantee.unit}: {size}."
+
+
+def _budget(guarantee: Guarantee) -> str:
+    kind = {"pure": "pure", "approx": "approximate", "zcdp": "zero-concentrated"}[guarantee.kind]
+    return (
+        f"The guarantee is {kind} differential privacy with {_amounts(amounts_text(guarantee))}, for the unit and the "
+        "neighbors above."
+    )
+
+
+def _amounts(texts: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} = {text}" for name, text in texts.items())
+
+
+def _in_words(guarantee: Guarantee) -> Iterator[str]:
+    if isinstance(guarantee, ZCDP):
+        pairs = [f"epsilon {shown(guarantee.epsilon(delta))} at delta {delta}" for delta in ("1e-6", "1e-9")]
+        yield f"It implies approximate differential privacy with {' and with '.join(pairs)}."
+        return
+    epsilon = float(guarantee.epsilon)
+    if epsilon > _HARDLY_ANY:
+        yield "An epsilon of this size promises hardly any protection."
+        return
+    odds = _up(math.exp(epsilon), "0.01")
+    if isinstance(guarantee, ApproxDP):
+        yield (
+            f"In words: no set of outcomes is more than {odds} times as likely for one data set as for its neighbor, "
+            f"but for a further probability of {shown(guarantee.delta)}."
+        )
+        return
+    belief = min(_up(100 / (1 + math.exp(-epsilon)), "0.1"), Decimal(100))
+    yield (
+        f"In words: no outcome is more than {odds} times as likely for one data set as for its neighbor. Somebody who "
+        "holds two neighboring data sets to be equally likely before seeing this folder can be at most "
+        f"{belief} % sure of one of them afterwards."
+    )
+
+
+def _up(number: float, step: str) -> Decimal:
+    """Rounded up, by a hair more than floating point may be off."""
+    return Decimal(number * (1 + 1e-12)).quantize(Decimal(step), ROUND_CEILING)
+
+
+def _account(stated: Mapping[str, Any]) -> str:
+    ledger, total = stated["ledger"], stated["total"]
+    if ledger is None:
+        return "No ledger was kept: nothing but this statement says what else was released from the same data."
+    text = f"It was charged to a ledger before any record was read, as entry {ledger['entry']}, head {ledger['head']}."
+    return text if total is None else f"{text} All releases in that ledger together are kept to {_amounts(total)}."
+
+
+def mechanism(plan: Plan) -> list[str]:
+    """What was measured, and which noise was added."""
+    noise = noise_of(plan)
+    counts = "weighted sums of counts" if any(isinstance(group, MatrixGroup) for group in plan.groups) else "counts"
+    groups = "1 group" if len(plan.groups) == 1 else f"{len(plan.groups):,} groups"
+    ends = [shown(noise.smallest), shown(noise.largest)]
+    span = f"is about {ends[0]}" if ends[0] == ends[1] else f"lies between about {ends[0]} and {ends[1]}"
+    return [
+        f"A plan was made before any record was read (strategy {plan.options.strategy}, {plan.options.budgets} "
+        f"budgets). It asks for {counted(plan.rows)} {counts} in {groups}, and divides the budget among them by exact "
+        f"fractions. {_DRAWN[noise.mechanism]}",
+        f"The {noise.parameter} {span}; it follows exactly from plan.json. Counts and noise are whole numbers, the "
+        "noise is drawn exactly from the operating system's generator, and no floating-point number has a part in it. "
+        "The noisy counts are in measurements.parquet; all tables follow from them and from plan.json.",
+    ]
+
+
+def post_processing(plan: Plan) -> str:
+    """How the tables follow from the measurements."""
+    made = (
+        "The tables are unbiased least-squares estimates from all noisy counts together, so they agree wherever they "
+        "overlap."
+        if plan.sources is None
+        else "Every table is added up from noisy counts of its own, so tables need not agree where they overlap."
+    )
+    return f"{made} They are neither rounded nor cut off at zero: either would bias them."
+
+
+def _reading(plan: Plan) -> list[str]:
+    confidence = f"a probability of {round(100 * CONFIDENCE)} %"
+    numbers = "a count" if plan.sources is None else "a count, on average over the table"
+    close = ", or a little more where rows of noise differ" if any(map(has_helmert, plan.groups)) else ""
+    return [
+        "- `estimate` is unbiased: above the true count as often as below. It may be negative or fractional.",
+        f"- `std_error` is the standard deviation of the noise in {numbers}{close}. It is known in advance and says "
+        "nothing about the data. It does not cover errors that were in the data before.",
+        f"- `low` to `high` holds the true count with {confidence}, each row by itself.",
+        f"- `low_all` to `high_all` hold all true counts of a table at once with {confidence} or more.",
+        "- Text in CSV files that a spreadsheet would take for a formula has an apostrophe in front; Parquet has the "
+        "true text.",
+    ]
+
+
+def _checking() -> str:
+    return (
+        "`sha256sum --check SHA256SUMS` shows whether a file was changed. `privcube verify` adds up the budget again "
+        "in fractions, recovers all tables and errors from plan.json and measurements.parquet, and compares."
+    )
+
+
+# For registries
+
+
+class _Blank(NamedTuple):
+    """What only the curator can fill in."""
+
+    hint: str
+
+
+class _Number(NamedTuple):
+    text: str
+
+
+def registry_record(plan: Plan, stated: Mapping[str, Any]) -> str:
+    """registry.yaml, from a plan and its manifest."""
+    head = (
+        "# A record for OpenDP's registry of deployments, https://github.com/opendp/deployments-registry-data\n"
+        "# Copy this file, fill in what is blank in the copy, and submit that: SHA256SUMS covers the original.\n"
+        "# number_of_privacy_units is left out on purpose: it may itself be protected.\n"
+    )
+    return head + "".join(f"{line}\n" for line in _yaml(_record(plan, stated), ""))
+
+
+def registry_facts(plan: Plan) -> list[str]:
+    """What registry.yaml must say, whatever version wrote it."""
+    parameters = [f"{name}: {_number(amount).text}" for name, amount in plan.guarantee.amounts.items()]
+    return [" ".join(["privacy_parameters:", *parameters]), plan.guarantee.unit, plan.digest]
+
+
+def _record(plan: Plan, stated: Mapping[str, Any]) -> dict[str, Any]:
+    guarantee = plan.guarantee
+    row = guarantee.max_rows_per_person == 1
+    return {
+        "url_slug": _Blank("short name for the address"),
+        "deployment": {
+            "basic": {
+                "name": _Blank("name of the data product"),
+                "data_curators": [
+                    {
+                        "data_curator_name": _Blank("who publishes it"),
+                        "data_curator_type": _Blank("Government, Industry, Nonprofit"),
+                    }
+                ],
+                "description": _Blank("what the tables count"),
+                "intended_use": _Blank("what they are for"),
+                "data_product_type": "Summary statistics",
+                "data_product_region": _Blank("which region"),
+                "data_product_sector": _Blank("Technology, Healthcare, Education, Government, Energy, Finance"),
+                "publication_date": _Blank("YYYY-MM-DD"),
+            },
+            "dp_variant": {
+                "variant_name": _VARIANT[guarantee.kind],
+                "data_domain": "Tables of records with the attributes and values that plan.json declares.",
+                "unprotected_quantities": "None but what was declared in advance."
+                if guarantee.neighbors == "add_remove"
+                else "The number of privacy units is taken to be public.",
+            },
+            "privacy_loss": {
+                "privacy_unit": "Row" if row else "Person",
+                "privacy_unit_details": _protected(guarantee),
+                "privacy_parameters": {name: _number(amount) for name, amount in guarantee.amounts.items()},
+                "privacy_parameters_details": f"{_budget(guarantee)} {_account(stated)}",
+            },
+            "deployment_model": {
+                "model_name": "Central",
+                "trust_assumptions": " ".join(_NOT_PROMISED),
+                "release_type": _Blank("One release, Many releases"),
+                "data_source_type": _Blank("Static, Dynamic"),
+                "access_type": "Non-interactive",
+            },
+            "implementation": {
+                "preprocessing_and_hyperparameter_tuning": _Blank("whether choices were made by looking at the data"),
+                "mechanisms": " ".join(mechanism(plan)),
+                "composition": "Shares of the budget are whole numbers over one denominator; the costs of all groups "
+                "add up to the parameters above at most, as exact fractions.",
+                "post_processing": post_processing(plan),
+                "justification": _Blank("why these parameters"),
+                "utility": f"Standard error of a cell {_root_mean_square(plan)}, root mean square as predicted; every "
+                "published number comes with its own.",
+                "additional_information": f"privcube {stated['privcube']}, plan {plan.digest}",
+            },
+            "administrative": {
+                "status": "Draft",
+                "registry_authors": [_Blank("who fills this in")],
+                "tier": _Number("3"),
+            },
+        },
+    }
+
+
+def _root_mean_square(plan: Plan) -> str:
+    return f"{math.sqrt(plan.mean_cell_variance):.3g}"
+
+
+def _number(amount: Fraction) -> _Number:
+    """A number that YAML 1.1 takes for one, rounded up: a mantissa with a point, an exponent with a sign.
+
+    >>> [_number(Fraction(*ratio)).text for ratio in ((1, 1), (1, 3), (1, 10**10))]
+    ['1.0', '0.333334', '1.0e-10']
+    """
+    mantissa, _, exponent = shown(amount).lower().partition("e")
+    return _Number((mantissa if "." in mantissa else f"{mantissa}.0") + (f"e{exponent}" if exponent else ""))
+
+
+def _yaml(value: Any, indent: str) -> Iterator[str]:
+    """Lines of YAML. Text stands in double quotes with JSON's escapes, which YAML shares."""
+    items = value.items() if isinstance(value, dict) else [("-", item) for item in value]
+    for key, item in items:
+        name = "-" if key == "-" else f"{key}:"
+        if isinstance(item, dict | list):
+            yield f"{indent}{name}"
+            yield from _yaml(item, f"{indent}  ")
+        elif isinstance(item, _Blank):
+            yield f'{indent}{name} ""  # fill in: {item.hint}'
+        else:
+            yield f"{indent}{name} {item.text if isinstance(item, _Number) else json.dumps(item)}"

@@ -1,0 +1,206 @@
+"""The artifact: a folder that can be published as it is. Zone: RELEASED.
+
+    PRIVACY.md              the privacy statement, for people
+    registry.yaml           the same for the registry of OpenDP
+    release.json            what was released, in fields that say nothing about the data
+    plan.json               what was measured and with how much noise
+    measurements.parquet    the noisy whole numbers, positive and negative, from which all tables follow
+    tables.csv, tables.json the list of tables
+    tables/                 every table as CSV and as Parquet
+    SHA256SUMS              checksums of all of these
+
+The same release gives the same bytes: there is no time and no random name in them. A folder with the final name holds
+either the whole artifact or was never there: it is written under another name, synced to disk, and renamed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from privcube.errors import ArtifactError, PrivcubeError
+from privcube.model.plan import Plan
+from privcube.model.workload import Axis, Workload, table_cells, table_name
+from privcube.progress import WRITING, Progress, silent, told
+from privcube.released.artifact.folder import (
+    CHECKSUMS,
+    TABLES,
+    Contents,
+    cannot_write,
+    checksums_text,
+    nothing_left,
+    synced_files,
+    synced_folder,
+    write_file,
+)
+from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance_from
+from privcube.released.artifact.statements import privacy_statement, registry_record
+from privcube.released.release import Release
+
+__all__ = ["artifact_digest", "open_release", "save", "stage", "synced_folder"]
+
+STATEMENT: Final = "PRIVACY.md"
+REGISTRY: Final = "registry.yaml"
+MANIFEST: Final = "release.json"
+PLAN: Final = "plan.json"
+MEASUREMENTS: Final = "measurements.parquet"
+INDEX: Final = ("tables.csv", "tables.json")
+
+
+# Writing
+
+
+def save(release: Release, folder: str | Path, progress: Progress = silent) -> None:
+    """Write the artifact of a release into a new folder, all of it or nothing."""
+    target = Path(folder)
+    if os.path.lexists(target):
+        raise ArtifactError(str(target), expected="a new folder (nothing is overwritten)", given="one that exists")
+    try:
+        around = Path(tempfile.mkdtemp(prefix=f".{target.name[:50]}.staged-", dir=target.parent))
+    except OSError as problem:
+        raise cannot_write(str(target), problem) from None
+    with nothing_left(around, str(target)):
+        staged = around / "artifact"
+        stage(release, staged, progress)
+        staged.rename(target)
+        around.rmdir()
+        synced_folder(target.parent)
+
+
+def stage(release: Release, folder: Path, progress: Progress = silent) -> str:
+    """Write the artifact into a folder that is new or empty; on disk when this returns its digest."""
+    try:
+        folder.mkdir(exist_ok=True)
+        if any(folder.iterdir()):
+            raise ArtifactError(str(folder), expected="a new folder", given="one with files in it")
+    except OSError as problem:
+        raise cannot_write("artifact", problem) from None
+    with nothing_left(folder, "artifact"):
+        (folder / TABLES).mkdir()
+        digests = {}
+        release.recover(progress)
+        for name, content in _files(release, progress):
+            write_file(folder / name, content)
+            digests[name] = hashlib.sha256(content).hexdigest()
+        write_file(folder / CHECKSUMS, checksums_text(digests).encode())
+        synced_files([folder / name for name in [*digests, CHECKSUMS]], progress)
+        for place in (folder / TABLES, folder, folder.parent):
+            synced_folder(place)
+    return artifact_digest(folder)
+
+
+def artifact_digest(folder: Path) -> str:
+    """The SHA-256 of the checksums, which stands for all bytes of an artifact that is unchanged (see below)."""
+    return hashlib.sha256(Contents.of(folder).text(CHECKSUMS).encode()).hexdigest()
+
+
+def file_names(workload: Workload) -> list[str]:
+    """The files that an artifact has, but for the checksums."""
+    from privcube.released.artifact.table_files import file_stems
+
+    tables = [f"{TABLES}/{stem}.{kind}" for stem in file_stems(workload) for kind in ("csv", "parquet")]
+    return sorted([STATEMENT, REGISTRY, MANIFEST, PLAN, MEASUREMENTS, *INDEX, *tables])
+
+
+def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
+    # Imported here: pyarrow takes half a second to load, and ledger commands come by this module.
+    from privcube.released.artifact.table_files import (
+        TableWriter,
+        csv_bytes,
+        file_stems,
+        index_table,
+        measurements_bytes,
+    )
+
+    plan, writer, std_errors = release.plan, TableWriter(release.workload.schema), []
+    named = list(zip(file_stems(release.workload), release.workload, strict=True))
+    for stem, table in told(named, WRITING, progress):
+        values = release.values(table, CONFIDENCE)
+        std_errors.append(float(np.sqrt(np.mean(values.std_error**2))))
+        yield f"{TABLES}/{stem}.csv", writer.csv(values)
+        yield f"{TABLES}/{stem}.parquet", writer.parquet(values)
+    rows = index_rows(release.workload, std_errors)
+    yield INDEX[0], csv_bytes(index_table(rows))
+    yield INDEX[1], json_text(rows).encode()
+    stated = manifest(plan, release.provenance, [*file_names(release.workload), CHECKSUMS])
+    yield MANIFEST, json_text(stated).encode()
+    yield PLAN, plan_text(plan).encode()
+    yield MEASUREMENTS, measurements_bytes(release.measurements)
+    yield STATEMENT, privacy_statement(plan, stated).encode()
+    yield REGISTRY, registry_record(plan, stated).encode()
+
+
+def json_text(document: Any) -> str:
+    """JSON in ASCII, with one line per field."""
+    return json.dumps(document, indent=1) + "\n"
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan as it stands in an artifact."""
+    return plan.to_json() + "\n"
+
+
+def index_rows(workload: Workload, std_errors: list[float]) -> list[dict[str, Any]]:
+    """What tables.json lists: per table its number, name, axes, cells, standard error of a cell, and files."""
+    from privcube.released.artifact.table_files import file_stems
+
+    axes = [[entry if isinstance(entry, Axis) else Axis(entry) for entry in table] for table in workload]
+    return [
+        {
+            "number": number,
+            "table": table_name(table),
+            "axes": [axis._asdict() for axis in own],
+            "cells": table_cells(workload.schema, table),
+            "std_error": std_error,
+            "csv": f"{TABLES}/{stem}.csv",
+            "parquet": f"{TABLES}/{stem}.parquet",
+        }
+        for number, (table, own, std_error, stem) in enumerate(
+            zip(workload, axes, std_errors, file_stems(workload), strict=True), start=1
+        )
+    ]
+
+
+# Reading
+
+
+def open_release(folder: str | Path) -> Release:
+    """Read an artifact, after its files were compared with their checksums."""
+    from privcube.released.artifact.table_files import read_measurements
+
+    contents = Contents.of(Path(folder))
+    require_unchanged(contents)
+    plan = read_plan(contents)
+    stated = contents.document(MANIFEST)
+    provenance = provenance_from(stated)
+    if stated.get("plan") != plan.digest:
+        raise ArtifactError(f"{MANIFEST}, plan", expected=f"the digest of {PLAN}", given=stated.get("plan"))
+    return Release(read_measurements(contents.path(MEASUREMENTS), plan), provenance)
+
+
+def require_unchanged(contents: Contents) -> None:
+    """Refuse an artifact with a file that is gone, or is not what the checksums file lists."""
+    for name in (PLAN, MANIFEST, MEASUREMENTS):
+        if name not in contents.checksums:
+            raise ArtifactError(CHECKSUMS, expected=f"a checksum of {name}", given="none")
+    for name in contents.changed():
+        contents.path(name)
+        raise ArtifactError(
+            name, expected=f"the SHA-256 that {CHECKSUMS} has for it", given="another: one of them was changed"
+        )
+
+
+def read_plan(contents: Contents) -> Plan:
+    """The plan of an artifact, checked like any other and against its own digest."""
+    text = contents.text(PLAN)
+    try:
+        return Plan.from_json(text)
+    except (PrivcubeError, ArithmeticError, MemoryError) as problem:
+        raise ArtifactError(PLAN, expected="a plan", given=str(problem)) from None

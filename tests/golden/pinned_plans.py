@@ -1,0 +1,65 @@
+"""Plans over all strategies, guarantees, neighbors, levels, ranges, bundles and objectives, whose content is pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from privcube import ZCDP, ApproxDP, Attribute, Level, Plan, PureDP, Schema, Workload, plan, plan_for
+
+_BITS: Final = Schema.from_sizes({f"b{i}": 2 for i in range(6)})
+_MIXED: Final = Schema.from_sizes({"sex": 2, "race": 5, "age": 8, "region": 3})
+_LEVELED: Final = Schema(
+    [
+        Attribute("age", bins=[0, 15, 30, 45, 65, 80, 120], levels=[Level("stage", groups={
+            "young": ["[0, 15)", "[15, 30)"],
+            "adult": ["[30, 45)", "[45, 65)"],
+            "old": ["[65, 80)", "[80, 120)"],
+        })]),
+        Attribute("area", values=["a", "b", "c", "d", "e"], levels=[Level("part", groups={
+            "north": ["a", "b"], "south": ["c", "d", "e"],
+        })]),
+        Attribute("sex", values=["F", "M"]),
+    ]
+)  # fmt: skip
+_SCALE: Final = Schema([Attribute("income", bins=list(range(0, 33, 2))), Attribute("sex", values=["F", "M"])])
+
+_TWO_WAY: Final = Workload.all_kway(_MIXED, 1) | Workload.all_kway(_MIXED, 2)
+_LEVELS: Final = Workload.closure(_LEVELED, [("age", "area")]) | Workload.all_kway(_LEVELED, 1)
+_RANGES: Final = Workload.ranges(_SCALE, ["income"]) | Workload.all_kway(_SCALE, 2)
+
+PINNED: Final[dict[str, Callable[[], Plan]]] = {
+    "base counts": lambda: plan(_TWO_WAY, PureDP(1), "base_counts"),
+    "marginals, uniform, direct": lambda: plan(
+        _TWO_WAY, PureDP(1), "marginals", budgets="uniform", recovery="direct"
+    ),
+    "marginals, optimal": lambda: plan(_TWO_WAY, PureDP("0.3"), "marginals"),
+    "marginals, iterated, replace one": lambda: plan(
+        _TWO_WAY, PureDP(1, neighbors="replace_one", max_rows_per_person=3), "marginals", budgets="iterated"
+    ),
+    "marginals, Gaussian": lambda: plan(_TWO_WAY, ZCDP("0.1", neighbors="replace_one"), "marginals"),
+    "fourier": lambda: plan(_TWO_WAY, PureDP(1), "fourier", budgets="iterated"),
+    "fourier, classic": lambda: plan(_TWO_WAY, ApproxDP("0.5", "1e-6", calibration="classic"), "fourier"),
+    "clusters": lambda: plan(Workload.kway_plus_half(_BITS, 2), PureDP(1), "clusters", budgets="iterated"),
+    "clusters, direct": lambda: plan(Workload.kway_plus_half(_BITS, 2), PureDP(1), "clusters", recovery="direct"),
+    "hierarchy, direct": lambda: plan(_RANGES, PureDP(1), "hierarchy", recovery="direct"),
+    "hierarchy, Gaussian": lambda: plan(_RANGES, ZCDP(1), "hierarchy", budgets="iterated"),
+    "wavelet": lambda: plan(_RANGES, PureDP(1), "wavelet"),
+    "residual": lambda: plan(_TWO_WAY, ApproxDP(1, "1e-6", calibration="zcdp"), "residual"),
+    "residual, levels": lambda: plan(_LEVELS, ZCDP("0.2", neighbors="replace_one"), "residual"),
+    "sketch": lambda: plan(Workload.all_kway(Schema.from_sizes({"a": 3, "b": 4}), 1), PureDP(1), "sketch"),
+    "matrix, pure": lambda: plan(Workload.prefixes(_SCALE, ["income"]), PureDP(1), "matrix"),
+    "matrix, Gaussian": lambda: plan(Workload.ranges(_SCALE, ["income"]), ZCDP(1), "matrix"),
+    "search": lambda: plan(Workload.kway_plus_attribute(_BITS, 1, "b0"), PureDP(1), "search"),
+    "auto, mixed sizes": lambda: plan(_TWO_WAY, PureDP(1)),
+    "auto, levels": lambda: plan(_LEVELS, PureDP(2)),
+    "auto, ranges": lambda: plan(_RANGES, PureDP(1)),
+    "auto, Gaussian levels": lambda: plan(_LEVELS, ApproxDP(1, "1e-6", calibration="zcdp")),
+    "auto, Gaussian ranges": lambda: plan(_RANGES, ZCDP(1)),
+    "auto, wide budget": lambda: plan(Workload.all_kway(_BITS, 2), PureDP(10)),
+    "largest, pure": lambda: plan(_TWO_WAY, PureDP(1), objective="largest"),
+    "largest, Gaussian": lambda: plan(_TWO_WAY, ZCDP("0.5"), objective="largest"),
+    "wanted": lambda: plan(_TWO_WAY, PureDP(1), wanted={("sex",): 3, ("race", "age"): 9}),
+    "accuracy first": lambda: plan_for(Workload.all_kway(_MIXED, 1), {("sex",): 10, ("race",): 20}, PureDP(1)),
+    "accuracy first, Gaussian": lambda: plan_for(Workload.all_kway(_MIXED, 2), {("sex", "race"): 10}, ZCDP(1)),
+}  # fmt: skip

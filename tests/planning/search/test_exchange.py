@@ -1,0 +1,82 @@
+"""Bundles made to fit: against a search by hand over whole plans, and what exchanges do to poor plans."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import privcube as pc
+from privcube.model.frame import Frame
+from privcube.model.groups import cells_groups
+from privcube.planning.search.annealing import Population
+from privcube.planning.search.choices import Bundle, Choice, Choices, strengths
+from privcube.planning.search.exchange import exchanged, fitted, nearby
+
+SCHEMA = pc.Schema.from_sizes({"a": 2, "b": 3, "c": 4, "d": 2})
+BINARY = pc.Schema.from_sizes({f"a{i:02d}": 2 for i in range(16)})
+
+
+def choices_of(workload: pc.Workload) -> tuple[Choices, list[Choice]]:
+    choices = Choices(workload, Frame.natural(workload))
+    return choices, [choices.choice(group) for group in cells_groups(choices.frame, workload)]
+
+
+def says(choices: Choices, bundle: Bundle) -> np.ndarray:
+    rows = float(sum(choices.facts(group).rows for group in bundle))
+    return strengths(choices.sums(bundle)[None], np.array([rows]), np.array([float(choices.slices(bundle))]))[0]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 1.0])
+@pytest.mark.parametrize("way", [1, 2])
+def test_the_fitting_bundle_is_the_one_found_by_hand(way: int, share: float) -> None:
+    """The same greedy choice, with every bundle worked out as a whole."""
+    choices, tables = choices_of(pc.Workload.all_kway(SCHEMA, way))
+    pool = nearby(choices, tables)
+    precision = np.random.default_rng(way).uniform(1e-4, 1e-2, choices.residuals)
+
+    def error(bundle: Bundle) -> float:
+        return float((choices.importance / (precision + share**2 * says(choices, bundle))).sum())
+
+    by_hand: Bundle = []
+    while True:
+        tried = [[*by_hand, group] for group in pool if group not in by_hand]
+        best = min(tried, key=error)
+        if by_hand and error(best) >= error(by_hand):
+            break
+        by_hand = best
+    found = fitted(choices, pool, choices.speaks(pool), precision, share)
+    assert error(found) == pytest.approx(error(by_hand), rel=1e-12)
+    assert len(found) == len(by_hand) >= 1
+
+
+def test_a_new_bundle_has_no_slope() -> None:
+    """Why columns are exchanged and not added: with a little of the budget any bundle only takes from the others."""
+    choices, tables = choices_of(pc.Workload.all_kway(SCHEMA, 2))
+    plan = Population(choices, [[[table] for table in tables]], 0)
+    precision = (1 / len(tables)) ** 2 * plan.says[0].sum(axis=0)
+    before = (choices.importance / precision).sum()
+    for group in nearby(choices, tables):
+        after = (1 - 1e-4) ** 2 * precision + 1e-8 * says(choices, [group])
+        assert (choices.importance / after).sum() > before
+
+
+def test_exchanges_improve_a_poor_plan_and_tell_its_error() -> None:
+    choices, tables = choices_of(pc.Workload.all_kway(BINARY, 1))
+    apart = [[table] for table in tables]
+    before = Population(choices, [apart], 0).errors[0]
+    error, bundles = exchanged(choices, apart, nearby(choices, tables), 1.0)
+    assert error < 0.8 * before
+    assert Population(choices, [bundles], 0).errors[0] == pytest.approx(error, rel=1e-6)
+
+
+def test_without_time_nothing_changes() -> None:
+    choices, tables = choices_of(pc.Workload.all_kway(SCHEMA, 2))
+    apart = [[table] for table in tables]
+    assert exchanged(choices, apart, tables, 0.0)[1] == apart
+
+
+def test_what_is_nearby_differs_on_one_axis() -> None:
+    choices, tables = choices_of(pc.Workload.all_kway(SCHEMA, 2))
+    near = nearby(choices, tables)
+    assert set(tables) < set(near)
+    assert all(min(sum(a != b for a, b in zip(group, table, strict=True)) for table in tables) <= 1 for group in near)

@@ -1,0 +1,193 @@
+"""Accuracy first: the least budget by going through all budgets, margins by drawing noise, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privcube as pc
+from privcube.accuracy.closed_form import ErrorBars, interval_factor
+from privcube.accuracy.privacy import verify_privacy
+from privcube.accuracy.recovery import recover
+from privcube.accuracy.structure import Structure
+from privcube.errors import PlanError, PrivcubeError
+from privcube.planning.targets import Target, amount_of, at_budget, least_budget, margins, planned_for
+from privcube.sensitive.gate import SystemNoise, _noise
+
+SCHEMA = pc.Schema.from_sizes({"sex": 2, "age": 6, "region": 3})
+WORKLOAD = pc.Workload.tables(SCHEMA, [("sex",), ("age",), ("sex", "region"), ("age", "region")])
+TARGETS: Mapping[tuple[str, ...], float] = {("sex",): 10, ("age", "region"): 25}
+GUARANTEES = {
+    "pure": pc.PureDP(1),
+    "zcdp": pc.ZCDP("0.1"),
+    "approx": pc.ApproxDP(1, "1e-6"),
+    "classic": pc.ApproxDP(1, "1e-6", calibration="classic"),
+    "replaced": pc.PureDP(1, neighbors="replace_one", max_rows_per_person=2),
+}
+
+
+@pytest.fixture
+def made(name: str) -> pc.Plan:
+    """The plan of the guarantee of this name."""
+    return _made(name)
+
+
+@cache
+def _made(name: str) -> pc.Plan:
+    return pc.plan_for(WORKLOAD, TARGETS, GUARANTEES[name])
+
+
+def keeps(plan: pc.Plan) -> bool:
+    return all(margins(plan, [table], 0.95)[0] <= margin for table, margin in TARGETS.items())
+
+
+@pytest.mark.parametrize("name", GUARANTEES)
+def test_the_least_budget_is_the_least(made: pc.Plan, name: str) -> None:
+    plan, guarantee = made, GUARANTEES[name]
+    amount = amount_of(plan.guarantee)
+    assert keeps(plan)
+    assert not keeps(at_budget(plan, amount * Fraction(99, 100)))
+    assert len(str(int(amount * 10**9)).rstrip("0")) <= 3
+    for part in ("kind", "neighbors", "max_rows_per_person"):
+        assert getattr(plan.guarantee, part) == getattr(guarantee, part)
+    assert plan.guarantee.amounts.get("delta") == guarantee.amounts.get("delta")
+
+
+@pytest.mark.parametrize("name", ["pure", "zcdp", "approx", "replaced"])
+def test_it_is_a_plan_like_any_other(made: pc.Plan, name: str) -> None:
+    plan = made
+    verify_privacy(plan)
+    assert pc.Plan.from_json(plan.to_json()).digest == plan.digest
+    structure = Structure.of(WORKLOAD, plan.frame, plan.groups)
+    assert structure.table_variances(plan.noise_variances()) == pytest.approx(plan.table_variances, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["pure", "zcdp"])
+def test_no_other_plan_does_with_less(made: pc.Plan, name: str) -> None:
+    targets = [Target(table, margin) for table, margin in TARGETS.items()]
+    others = ["search", "marginals", "base_counts"] if name == "pure" else ["residual", "marginals", "base_counts"]
+    for strategy in others:
+        other = least_budget(pc.plan(WORKLOAD, GUARANTEES[name], strategy), targets)
+        assert amount_of(made.guarantee) <= amount_of(other.guarantee)
+
+
+def test_the_amount_that_was_given_does_not_matter() -> None:
+    again = pc.plan_for(WORKLOAD, {("sex",): 10, ("region", "age"): 25.0}, pc.ZCDP("12.5"))
+    assert again.digest == _made("zcdp").digest
+
+
+@pytest.mark.parametrize("margin", [0.8, 3.0, 12.0, 480.0])
+@pytest.mark.parametrize("guarantee", [pc.PureDP(1), pc.ZCDP(1)], ids=["pure", "zcdp"])
+def test_the_budget_against_all_budgets_in_turn(margin: float, guarantee: pc.PureDP | pc.ZCDP) -> None:
+    """The slow twin: every budget of two digits from the least on, until one keeps to the target."""
+    plan = pc.plan(WORKLOAD, guarantee, "marginals")
+    found = least_budget(plan, [Target(("age",), margin)], digits=2)
+    kept_to = min(margin, int(margin) + 0.5)
+    for power in range(-6, 4):
+        for digits in range(10, 100):
+            amount = Fraction(digits) * Fraction(10) ** (power - 1)
+            bars = ErrorBars(at_budget(plan, amount), [("age",)])
+            factor = interval_factor(bars.cell_kurtosis(("age",)), 0.95)
+            if max(bars.variances(("age",))) ** 0.5 * factor <= kept_to:
+                assert amount_of(found.guarantee) == amount
+                return
+    raise AssertionError("no budget")
+
+
+@pytest.mark.parametrize("name", ["pure", "zcdp"])
+def test_targets_are_met_by_the_noise_that_is_drawn(made: pc.Plan, name: str) -> None:
+    """95 % of the errors are within the margin, and fewer within 0.7 of it."""
+    runs = 600
+    drawn = [recover(made, _noise(made, SystemNoise()).astype(np.float64)) for _ in range(runs)]
+    for table, margin in TARGETS.items():
+        found = np.abs(np.array([tables[table] for tables in drawn]))
+        spread = 4 * (0.05 * 0.95 / runs) ** 0.5  # as if the cells of a run were one
+        assert np.mean(found <= margin) > 0.95 - spread
+        assert np.mean(found <= 0.7 * margin) < 0.95 - spread / 2
+
+
+@pytest.mark.parametrize("guarantee", [pc.PureDP(1), pc.ZCDP(1)], ids=["pure", "zcdp"])
+def test_each_range_keeps_to_the_margin(guarantee: pc.PureDP | pc.ZCDP) -> None:
+    """Ranges have errors of their own; the margin is for the worst."""
+    ranges = pc.Workload.ranges(pc.Schema.from_sizes({"age": 12}), ["age"])
+    (table,) = ranges
+    plan = pc.plan_for(ranges, {table: 40}, guarantee)
+    release = pc.release(plan, pd.DataFrame({"age": [1, 2, 3]}))
+    assert release.table(table)["std_error"].max() * 1.95 < 40
+    assert margins(plan, [table], 0.95)[0] == pytest.approx(40, rel=0.011)
+    residual = "residual" if isinstance(guarantee, pc.ZCDP) else "search"
+    other = least_budget(pc.plan(ranges, guarantee, residual), [Target(table, 40)])
+    assert amount_of(plan.guarantee) <= amount_of(other.guarantee)
+
+
+def test_targets_of_several_confidences() -> None:
+    wanted = [Target(("sex",), 10, 0.95), Target(("sex",), 11, 0.999), Target(("age",), 30, 0.5)]
+    plan = planned_for(WORKLOAD, wanted, pc.ZCDP(1), effort="fast")
+    reached = [margins(plan, [each.table], each.confidence)[0] / each.margin for each in wanted]
+    assert max(reached) <= 1
+    assert reached[1] == pytest.approx(1, rel=0.006)
+    assert reached[0] < 0.7
+
+
+def test_bundles_that_could_not_be_drawn_do_not_set_the_budget() -> None:
+    """A target that is 30,000 times as wide as another would have noise too wide to be drawn in bundles."""
+    plan = pc.plan_for(WORKLOAD, {("sex",): 1e5, ("age",): 3}, pc.PureDP(1))
+    (reached,) = margins(plan, [("age",)], 0.95)
+    assert reached == pytest.approx(3, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("targets", "says"),
+    [
+        ({}, "at least one table"),
+        ({("sex", "age"): 5}, "tables of the workload, given 'sex x age'"),
+        ({("income",): 5}, "available: sex, age, region"),
+        ({"sex": 5}, "a tuple of attribute names"),
+        ({("sex",): 0}, "margin of sex"),
+        ({("sex",): -1}, "margin of sex"),
+        ({("sex",): float("nan")}, "margin of sex"),
+        ({("sex",): float("inf")}, "from 1e-06 to 1e.15"),
+        ({("sex",): True}, "margin of sex"),
+        ({("sex",): "5"}, "margin of sex"),
+        ({("sex",): 1e-7}, "margin of sex: expected one that some budget reaches, from 1e-06"),
+    ],
+)
+def test_targets_that_are_none(targets: dict[tuple[str, ...], float], says: str) -> None:
+    with pytest.raises(PrivcubeError, match=says):
+        pc.plan_for(WORKLOAD, targets, pc.PureDP(1))
+
+
+def test_an_accuracy_that_no_budget_reaches() -> None:
+    with pytest.raises(PlanError, match="margin of sex: expected one that some budget reaches, rho from 1e-12 to 1e9"):
+        pc.plan_for(WORKLOAD, {("sex",): 1e-6}, pc.ZCDP(1))
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, float("nan")])
+def test_confidences_that_are_none(confidence: float) -> None:
+    with pytest.raises(PlanError, match="confidence"):
+        pc.plan_for(WORKLOAD, TARGETS, pc.PureDP(1), confidence=confidence)
+
+
+def test_arguments_of_the_wrong_kind() -> None:
+    with pytest.raises(PlanError, match="workload"):
+        pc.plan_for("sex", TARGETS, pc.PureDP(1))  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="guarantee"):
+        pc.plan_for(WORKLOAD, TARGETS, 1.0)  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="effort"):
+        pc.plan_for(WORKLOAD, TARGETS, pc.PureDP(1), effort="endless")  # type: ignore[arg-type]
+
+
+def test_progress_is_told() -> None:
+    seen: list[str] = []
+    pc.plan_for(
+        pc.Workload.tables(SCHEMA, [("sex",)]),
+        {("sex",): 10},
+        pc.PureDP(1),
+        progress=lambda stage, done, total: seen.append(stage),
+    )
+    assert set(seen) == {"planning"}
