@@ -71,7 +71,7 @@ def unit_variance(guarantee: Guarantee) -> float:
     """The variance of noise on one count that gets the whole budget."""
     if isinstance(guarantee, pc.PureDP):
         return 2 / float(guarantee.epsilon) ** 2
-    return float(guarantee.gaussian_variance)
+    return float(guarantee.unit_noise)
 
 
 @dataclass(frozen=True)

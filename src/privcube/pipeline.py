@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from privcube.errors import ArtifactError, LedgerError, PlanError, SpecError
+from privcube.errors import LedgerError, PlanError, SpecError
 from privcube.model.amounts import decimal_text
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.spec import DataSource, Spec
@@ -17,8 +17,7 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
-from privcube.released.artifact.folder import Contents
-from privcube.released.artifact.store import artifact_digest, require_unchanged, stage, synced_folder
+from privcube.released.artifact.store import is_unchanged, stage, synced_folder
 from privcube.released.release import Release
 from privcube.sensitive.drafting import draft_schema
 from privcube.sensitive.engine import Ledger
@@ -163,18 +162,9 @@ def recover_ledger(spec: Spec, *, folder: Path = Path()) -> list[tuple[int, str]
 def _is_published(entry: Entry) -> bool:
     """Whether the committed bytes are in the final folder, where they are put if they are still staged."""
     staged, final = Path(entry.staged or ""), Path(entry.final or "")
-    if not os.path.lexists(final) and _holds(staged, entry.artifact):
+    if not os.path.lexists(final) and is_unchanged(staged, entry.artifact):
         _rename(staged, final)
-    return _holds(final, entry.artifact)
-
-
-def _holds(folder: Path, digest: str | None) -> bool:
-    """Whether a folder is an artifact of this digest, and every file of it is as it was."""
-    try:
-        require_unchanged(Contents.of(folder))
-        return artifact_digest(folder) == digest
-    except ArtifactError:
-        return False
+    return is_unchanged(final, entry.artifact)
 
 
 def _open(spec: Spec, folder: Path, *, create: bool = True) -> DurableLedger:

@@ -130,7 +130,7 @@ def test_shares_of_helmert_rows_by_explicit_queries() -> None:
     schema = Schema([leveled, Attribute("o", size=5), Attribute("b", bins=[0, 1, 2, 3], missing="category")])
     frame = Frame(schema, "natural", leveled=frozenset(["l"]))
     for entry in ("l", Axis("l", "two"), Axis("o", queries="ranges"), Axis("b", queries="prefixes")):
-        name = entry if isinstance(entry, str) else entry.attribute
+        name = Axis.of(entry).attribute
         axis, chain = schema.position(name), frame.fan_outs[schema.position(name)]
         queries = linear.workload_matrix(Workload.tables(schema, [(entry,)]), frame).toarray()
         queries = queries.reshape(len(queries), *(math.prod(fan_outs) for fan_outs in frame.fan_outs))

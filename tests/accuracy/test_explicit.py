@@ -22,7 +22,7 @@ def dense_rows(made: Plan, table) -> np.ndarray:
     """R of one table by pinv, one row per number: x = pinv(S) z for rows of equal noise, then every sum by a loop."""
     (group,) = made.groups
     cells = np.linalg.pinv(group.matrix.astype(float)).reshape(2, 7, -1)
-    names = [entry if isinstance(entry, str) else entry.attribute for entry in table]
+    names = [Axis.of(entry).attribute for entry in table]
     if "sex" not in names:
         cells = cells.sum(axis=0, keepdims=True)
     if "age" not in names:

@@ -129,7 +129,7 @@ def test_the_yardstick_of_ranges(row: dict[str, str]) -> None:
     [
         (pc.PureDP(2, max_rows_per_person=3), "yardstick", 2 * 9 / 4),
         (pc.ZCDP("0.25", max_rows_per_person=2), "optimum", 2 * 4),
-        (pc.ApproxDP(1, "1e-6"), "optimum", float(pc.ApproxDP(1, "1e-6").gaussian_variance)),
+        (pc.ApproxDP(1, "1e-6"), "optimum", float(pc.ApproxDP(1, "1e-6").unit_noise)),
     ],
 )
 def test_the_limit_is_scaled_to_the_guarantee(guarantee: pc.PureDP, kind: str, noise: float) -> None:

@@ -14,8 +14,8 @@ from scipy import optimize
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Schema, Workload, errors
 from privcube.accuracy.structure import Structure
 from privcube.algebra.lattice import Incidence
-from privcube.model.plan import noise_variances, squared_l2
 from privcube.model.privacy.guarantee import Guarantee
+from privcube.model.sensitivity import noise_variances, squared_l2
 from privcube.planning import minimax as gaussian
 from privcube.planning.minimax import largest_ratio_shares
 from privcube.strategies import STRATEGIES

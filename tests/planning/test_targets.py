@@ -16,7 +16,7 @@ from privcube.accuracy.privacy import verify_privacy
 from privcube.accuracy.recovery import recover
 from privcube.accuracy.structure import Structure
 from privcube.errors import PlanError, PrivcubeError
-from privcube.planning.targets import Target, amount_of, at_budget, least_budget, margins, planned_for
+from privcube.planning.targets import Target, at_budget, least_budget, margins, planned_for
 from privcube.sensitive.gate import SystemNoise, _noise
 
 SCHEMA = pc.Schema.from_sizes({"sex": 2, "age": 6, "region": 3})
@@ -49,7 +49,7 @@ def keeps(plan: pc.Plan) -> bool:
 @pytest.mark.parametrize("name", GUARANTEES)
 def test_the_least_budget_is_the_least(made: pc.Plan, name: str) -> None:
     plan, guarantee = made, GUARANTEES[name]
-    amount = amount_of(plan.guarantee)
+    amount = plan.guarantee.amount
     assert keeps(plan)
     assert not keeps(at_budget(plan, amount * Fraction(99, 100)))
     assert len(str(int(amount * 10**9)).rstrip("0")) <= 3
@@ -73,7 +73,7 @@ def test_no_other_plan_does_with_less(made: pc.Plan, name: str) -> None:
     others = ["search", "marginals", "base_counts"] if name == "pure" else ["residual", "marginals", "base_counts"]
     for strategy in others:
         other = least_budget(pc.plan(WORKLOAD, GUARANTEES[name], strategy), targets)
-        assert amount_of(made.guarantee) <= amount_of(other.guarantee)
+        assert made.guarantee.amount <= other.guarantee.amount
 
 
 def test_the_amount_that_was_given_does_not_matter() -> None:
@@ -94,7 +94,7 @@ def test_the_budget_against_all_budgets_in_turn(margin: float, guarantee: pc.Pur
             bars = ErrorBars(at_budget(plan, amount), [("age",)])
             factor = interval_factor(bars.cell_kurtosis(("age",)), 0.95)
             if max(bars.variances(("age",))) ** 0.5 * factor <= kept_to:
-                assert amount_of(found.guarantee) == amount
+                assert found.guarantee.amount == amount
                 return
     raise AssertionError("no budget")
 
@@ -122,7 +122,7 @@ def test_each_range_keeps_to_the_margin(guarantee: pc.PureDP | pc.ZCDP) -> None:
     assert margins(plan, [table], 0.95)[0] == pytest.approx(40, rel=0.011)
     residual = "residual" if isinstance(guarantee, pc.ZCDP) else "search"
     other = least_budget(pc.plan(ranges, guarantee, residual), [Target(table, 40)])
-    assert amount_of(plan.guarantee) <= amount_of(other.guarantee)
+    assert plan.guarantee.amount <= other.guarantee.amount
 
 
 def test_targets_of_several_confidences() -> None:

@@ -34,7 +34,7 @@ class Publisher:
 
     def _entry(self, entry: str | Axis) -> tuple[int, Floats | None]:
         if entry not in self._known:
-            axis = entry if isinstance(entry, Axis) else Axis(entry)
+            axis = Axis.of(entry)
             rows = cell_rows(self._frame, self._frame.schema[axis.attribute], axis.level)
             self._known[entry] = (padded_cells(self._frame, entry), rows)
         return self._known[entry]

@@ -34,7 +34,7 @@ def add_up(
 
 
 def _added_up(frame: Frame, table: Table, groups: Sequence[QueryGroup], answers: Sequence[Floats]) -> Floats:
-    axes = [entry if isinstance(entry, Axis) else Axis(entry) for entry in table]
+    axes = [Axis.of(entry) for entry in table]
     spots = [frame.footprint(frame.schema[axis.attribute], axis.level)[0] for axis in axes]
     levels = [sorted({_level(group, number) for group in groups}) for number, _ in spots]
     total: Floats | None = None
@@ -112,7 +112,7 @@ def _added_nodes(
     levels_of = [{part.axis: part.level for part in group} for group in groups]
     per_axis: dict[int, dict[int, float]] = {}
     for entry in table:
-        name = entry.attribute if isinstance(entry, Axis) else entry
+        name = Axis.of(entry).attribute
         for axis, level in frame.footprint(frame.schema[name], entry.level if isinstance(entry, Axis) else None):
             levels = tuple(sorted({of_axis.get(axis, 0) for of_axis in levels_of}))
             if (entry, levels) not in known:

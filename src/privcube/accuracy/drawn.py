@@ -72,7 +72,7 @@ def drawn_variances_after_optimal_recovery(plan: Plan, workload: Workload) -> Fl
 
 def _is_uneven(frame: Frame, entry: str | Axis) -> bool:
     """Whether the Helmert rows of a level have unequal shares in what an entry asks; two children have one row only."""
-    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    axis = Axis.of(entry)
     attribute = frame.schema[axis.attribute]
     if frame.kind == "binary":
         return False
@@ -90,7 +90,7 @@ def row_shares(frame: Frame, entry: str | Axis) -> RowShares:
     >>> row_shares(Frame(Schema.from_sizes({"a": 2}), "natural"), "a")
     {(0, 1): [1.0]}
     """
-    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    axis = Axis.of(entry)
     ((number, finest),) = frame.footprint(frame.schema[axis.attribute], axis.level)
     sizes, products = frame.sizes[number], asked_products(frame, entry)
     shares = {}

@@ -30,7 +30,7 @@ class ExplicitBars:
 
     def determined(self, table: Table) -> bool:
         """Whether the measurements say something about every cell of a table."""
-        names = {entry.attribute if isinstance(entry, Axis) else entry for entry in table}
+        names = {Axis.of(entry).attribute for entry in table}
         return names <= set(self._structure.schema.names) and self._structure.determines(table)
 
     def estimate(self, table: Table, answers: Floats) -> Floats:

@@ -69,7 +69,7 @@ class Layout:
     def _entry(self, entry: str | Axis) -> tuple[int, NDArray[np.int64] | None]:
         """How many padded cells an entry has, and which of them are real; None if all are, in order."""
         if entry not in self._known:
-            axis = entry if isinstance(entry, Axis) else Axis(entry)
+            axis = Axis.of(entry)
             attribute = self.frame.schema[axis.attribute]
             axes = self.frame.footprint(attribute, axis.level)
             size = prod([self.frame.sizes[number][level] for number, level in axes])

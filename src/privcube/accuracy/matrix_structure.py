@@ -116,7 +116,7 @@ class ExplicitStructure:
 
 def schema_of(workload: Workload, groups: Sequence[Group] = ()) -> Schema:
     """The attributes that tables or matrices use, in their order; all of them where a group needs all."""
-    names = {entry.attribute if isinstance(entry, Axis) else entry for table in workload for entry in table}
+    names = {Axis.of(entry).attribute for table in workload for entry in table}
     for group in groups:
         names.update(group.attributes if isinstance(group, MatrixGroup) else workload.schema.names)
     return Schema([attribute for attribute in workload.schema if attribute.name in names])
@@ -224,7 +224,7 @@ def membership(attribute: Attribute, axis: Axis) -> Floats:
 
 def axis_of(table: Table, attribute: Attribute) -> Axis | None:
     """How a table asks for an attribute; None if it does not."""
-    axes = (entry if isinstance(entry, Axis) else Axis(entry) for entry in table)
+    axes = (Axis.of(entry) for entry in table)
     return next((axis for axis in axes if axis.attribute == attribute.name), None)
 
 

@@ -45,7 +45,7 @@ def grouped(counts: Floats, at: int, partition: Partition) -> Floats:
 def padded_cells(frame: Frame, entry: str | Axis) -> int:
     """How many padded cells an entry of a table is made of."""
     known = recovered_entry(frame, entry)
-    axis = known if isinstance(known, Axis) else Axis(known)
+    axis = Axis.of(known)
     return frame.nested_sizes(frame.schema[axis.attribute], axis.level)[-1]
 
 
@@ -56,7 +56,7 @@ def published_rows(frame: Frame, entry: str | Axis) -> Floats | None:
     >>> published_rows(Frame(Schema.from_sizes({"a": 3}), "binary"), "a").round(3).tolist()
     [[1.0, 0.0, 0.0, 0.333], [0.0, 1.0, 0.0, 0.333], [0.0, 0.0, 1.0, 0.333]]
     """
-    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    axis = Axis.of(entry)
     attribute = frame.schema[axis.attribute]
     kept = axis.level is None or frame.keeps_levels(axis.attribute)
     rows = cell_rows(frame, attribute, axis.level if kept else None)
@@ -128,7 +128,7 @@ def mean_energies(frame: Frame, entry: str | Axis) -> Floats:
 
 def asked_products(frame: Frame, entry: str | Axis) -> Floats:
     """The mean of q q' over the published numbers q of an entry, on its padded cells."""
-    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    axis = Axis.of(entry)
     attribute, level = _whole(frame, entry)
     sizes = frame.nested_sizes(attribute, level)
     if sizes[-1] > _MOST_PADDED:
@@ -153,5 +153,5 @@ def asked_products(frame: Frame, entry: str | Axis) -> Floats:
 
 
 def _whole(frame: Frame, entry: str | Axis) -> tuple[Attribute, str | None]:
-    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    axis = Axis.of(entry)
     return frame.schema[axis.attribute], axis.level

@@ -142,7 +142,7 @@ def cells_part(frame: Frame, axis: int, level: int) -> Part:
 
 def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
     """How strongly one axis of a table asks about the levels of the frame's axes."""
-    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    axis = Axis.of(entry)
     attribute = frame.schema[axis.attribute]
     if axis.queries == "cells" and (frame.kind == "binary" or not is_padded(frame, axis)):
         return tuple(cells_part(frame, number, level) for number, level in frame.footprint(attribute, axis.level))
@@ -164,7 +164,7 @@ def _on_padded_bits(workload: Workload, frame: Frame, residuals: ResidualIndex, 
     factor = asks.factor.copy()
     vectors: Integers | None = None
     for entry in dict.fromkeys(entry for table in workload for entry in table):
-        axis = entry if isinstance(entry, Axis) else Axis(entry)
+        axis = Axis.of(entry)
         attribute = frame.schema[axis.attribute]
         if is_padded(frame, axis):
             vectors = residuals.level_vectors() if vectors is None else vectors

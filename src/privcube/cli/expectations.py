@@ -20,7 +20,6 @@ from privcube.model.schema import Schema
 from privcube.model.workload import Table, Workload
 from privcube.planning.targets import (
     Target,
-    amount_of,
     error_bars,
     least_budget,
     margins,
@@ -131,7 +130,7 @@ def needed_for(plan: Plan, asked: PlanOptions, targets: list[Target], progress: 
     open_ended = asked.strategy == "auto" and asked.recovery == "optimal" and asked.budgets != "uniform"
     if open_ended and all(each.table in plan.workload for each in targets):
         made = planned_for(plan.workload, targets, plan.guarantee, effort=asked.effort, progress=progress)
-        fitted = made if amount_of(made.guarantee) < amount_of(scaled.guarantee) else None
+        fitted = made if made.guarantee.amount < scaled.guarantee.amount else None
     return Needed(targets, now, scaled, fitted)
 
 

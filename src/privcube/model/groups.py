@@ -164,7 +164,7 @@ def cells_groups(frame: Frame, tables: Iterable[Table]) -> list[QueryGroup]:
 
     def parts(entry: str | Axis) -> list[GroupPart]:
         if entry not in known:
-            axis = entry if isinstance(entry, Axis) else Axis(entry)
+            axis = Axis.of(entry)
             spots = frame.footprint(frame.schema[axis.attribute], axis.level)
             known[entry] = [GroupPart(number, level) for number, level in spots]
         return known[entry]

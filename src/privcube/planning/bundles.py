@@ -19,8 +19,9 @@ from privcube.algebra.budgets import laplace_budgets
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import PlanError
 from privcube.model.groups import group_rows, product_groups
-from privcube.model.plan import Plan, bundle_factors
+from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
+from privcube.model.sensitivity import bundle_factors
 from privcube.planning.steps import DENOMINATOR, whole_shares
 
 _MOST_ROUNDS: Final = 200

@@ -28,8 +28,9 @@ from privcube.errors import PlanError, PrivcubeError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, MatrixGroup, SketchGroup, group_rows, product_groups
 from privcube.model.options import Objective
-from privcube.model.plan import Plan, squared_l2_of_all
+from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import ZCDP, PureDP
+from privcube.model.sensitivity import squared_l2_of_all
 from privcube.model.slices import slice_rows
 from privcube.model.workload import Workload
 from privcube.planning.minimax import largest_ratio_shares
@@ -226,7 +227,7 @@ def _limit(plan: Plan, own: float) -> Limit | None:
         least = svd_bound(plan.workload)
     else:
         return None
-    noise = 2 / guarantee.epsilon**2 if isinstance(guarantee, PureDP) else guarantee.gaussian_variance
+    noise = 2 / guarantee.epsilon**2 if isinstance(guarantee, PureDP) else guarantee.unit_noise
     variance = least * float(noise) * guarantee.max_rows_per_person**2
     std_error = math.sqrt(variance / (_weight(plan.workload) if objective == "total" else 1.0))
     kind: LimitKind = "yardstick" if isinstance(guarantee, PureDP) else "optimum" if alike else "bound"

@@ -19,8 +19,9 @@ from privcube.accuracy.structure import Structure
 from privcube.algebra.lattice import Floats
 from privcube.model.groups import product_groups
 from privcube.model.options import PlanOptions
-from privcube.model.plan import Plan, noise_variances, squared_l2_of_all
+from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
+from privcube.model.sensitivity import noise_variances, squared_l2_of_all
 from privcube.model.workload import Table, Workload
 from privcube.planning.minimax import largest_ratio_shares
 from privcube.planning.search.bundled import plan_of

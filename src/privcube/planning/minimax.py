@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.accuracy.structure import Structure
+from privcube.algebra.hashing import GOLDEN, scrambled
 from privcube.algebra.lattice import Floats, Incidence, Integers
 from privcube.errors import PlanError
 
@@ -45,7 +46,7 @@ def largest_ratio_shares(structure: Structure, moved: Floats, wanted: Floats) ->
     ratio below that of these over 1 + gap. As a rule it is below 1e-10.
 
     >>> from privcube import Schema, Workload, ZCDP
-    >>> from privcube.model.plan import squared_l2
+    >>> from privcube.model.sensitivity import squared_l2
     >>> from privcube.strategies import STRATEGIES
     >>> workload = Workload.all_kway(Schema.from_sizes({"A": 2, "B": 2}), 1)
     >>> proposal = STRATEGIES["residual"].propose(workload, ZCDP(1))
@@ -171,16 +172,8 @@ def _sums(words: _Words, place: Integers, count: int) -> _Words:
 
 
 def _mixed(left: _Words | Integers, right: Integers) -> _Words:
-    """A word for a pair of numbers, by the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
-    word = _scrambled(left.astype(np.uint64)) + right.astype(np.uint64)
-    return _scrambled(word)
-
-
-def _scrambled(word: _Words) -> _Words:
-    word = word + np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
+    """A word for a pair of numbers."""
+    return scrambled(scrambled(left.astype(np.uint64) + GOLDEN) + right.astype(np.uint64) + GOLDEN)
 
 
 # Solving

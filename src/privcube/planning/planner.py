@@ -22,8 +22,9 @@ from privcube.errors import MissingExtraError, PlanError, PrivcubeError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, is_structured, product_groups
 from privcube.model.options import Budgets, Effort, Objective, PlanOptions, Recovery, Strategy
-from privcube.model.plan import Plan, noise_variances, squared_l2_of_all
+from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
+from privcube.model.sensitivity import noise_variances, squared_l2_of_all
 from privcube.model.workload import Entry, Workload, canonical, table_name
 from privcube.planning.largest import largest_ratio_plan, wanted_of_all
 from privcube.planning.search.bundled import bundled_plan

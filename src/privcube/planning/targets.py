@@ -34,7 +34,7 @@ from privcube.errors import PlanError
 from privcube.model.groups import is_structured
 from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import ZCDP, Guarantee, guarantee_from
+from privcube.model.privacy.guarantee import ZCDP, Guarantee
 from privcube.model.workload import Entry, Table, Workload, canonical, table_name
 from privcube.planning.largest import rebalanced
 from privcube.planning.planner import every_strategy
@@ -127,12 +127,12 @@ def planned_for(
     for target in targets:
         error = target.kept_to / interval_factor(0.0, target.confidence)
         errors[target.table] = min(error, errors.get(target.table, math.inf))
-    unit = _with_amount(guarantee, _UNIT)
+    unit = guarantee.with_amount(_UNIT)
     plans = [make_plan(workload, unit, effort=effort, wanted=dict(errors.items()), progress=progress)]
     if branchings(workload):  # ranges differ in error, and so do strategies in how much; all are tried
         others = every_strategy(_weighted(workload, errors), unit, PlanOptions(effort=effort), progress)
         plans += [replace(made, workload=workload) for made in others.values() if isinstance(made, Plan)]
-    best = min((_least(made, errors, targets) for made in plans), key=_amount)
+    best = min((_least(made, errors, targets) for made in plans), key=_budget)
     if not is_structured(best.groups):
         return best
     for spread in _SPREADS:
@@ -140,11 +140,11 @@ def planned_for(
             break  # the targets say how much is needed, not what can be drawn
         most = spread * min(errors.values())
         even = {table: min(errors.get(table, most), most) ** 2 for table in workload}
-        best = min(best, _least(_anew(best, even), errors, targets), key=_amount)
+        best = min(best, _least(_anew(best, even), errors, targets), key=_budget)
     for _ in range(_ROUNDS):
         wanted = _wanted_variances(best, targets)
         again = _least(_anew(best, wanted), errors, targets) if wanted else best
-        if _amount(again) >= _amount(best):
+        if _budget(again) >= _budget(best):
             break
         best = again
     return best
@@ -173,7 +173,7 @@ def least_budget(plan: Plan, targets: Sequence[Target], digits: int = DIGITS) ->
         made = at_budget(plan, budget(step))
         return max(_ratios(made, targets)) if is_drawable(made) else math.inf
 
-    step = step_of(float(_amount(plan)))
+    step = step_of(float(_budget(plan)))
     for _ in range(_GUESSES):
         if 0 < ratio(step) < math.inf:
             step = step_of(float(budget(step)) * ratio(step) ** (2 if isinstance(plan.guarantee, ZCDP) else 1))
@@ -189,7 +189,7 @@ def least_budget(plan: Plan, targets: Sequence[Target], digits: int = DIGITS) ->
         worst = targets[int(np.argmax(_ratios(made, targets)))]
         raise PlanError(
             f"margin of {table_name(worst.table)}",
-            expected=f"one that some budget reaches, {_currency(plan.guarantee)} from 1e{_SMALLEST} to 1e{_LARGEST}",
+            expected=f"one that some budget reaches, {plan.guarantee.dial} from 1e{_SMALLEST} to 1e{_LARGEST}",
             given=worst.margin,
         )
     while high - low > 1:
@@ -200,7 +200,7 @@ def least_budget(plan: Plan, targets: Sequence[Target], digits: int = DIGITS) ->
 
 def at_budget(plan: Plan, amount: Fraction) -> Plan:
     """The same measurements, bundles and shares with another epsilon or rho; the predictions follow exactly."""
-    other = replace(plan, guarantee=_with_amount(plan.guarantee, amount))
+    other = replace(plan, guarantee=plan.guarantee.with_amount(amount))
     factor = float(other.noise_variance(0) / plan.noise_variance(0))
     return replace(other, table_variances=tuple([factor * variance for variance in plan.table_variances]))
 
@@ -251,7 +251,7 @@ def _least(made: Plan, errors: Mapping[Table, float], targets: Sequence[Target])
     """`least_budget`, guessed from the predictions: a plan may be far from the budget it needs."""
     ratio = max(made.table_variance(table) ** 0.5 / error for table, error in errors.items())
     power = 2 if isinstance(made.guarantee, ZCDP) else 1
-    amount = min(max(float(_amount(made)) * ratio**power, 10.0**_SMALLEST), 10.0**_LARGEST)
+    amount = min(max(float(_budget(made)) * ratio**power, 10.0**_SMALLEST), 10.0**_LARGEST)
     return least_budget(at_budget(made, Fraction(amount).limit_denominator(10**15)), targets)
 
 
@@ -270,33 +270,14 @@ def _wanted_variances(made: Plan, targets: Sequence[Target]) -> dict[Table, floa
     return wanted
 
 
+def _budget(plan: Plan) -> Fraction:
+    return plan.guarantee.amount
+
+
 def _weighted(workload: Workload, errors: Mapping[Table, float]) -> Workload:
     """The workload with weights that make the variances of a table count over the wanted one."""
     cells = zip(workload, workload.sizes, strict=True)
     weights = np.array([1 / (size * errors[table] ** 2) if table in errors else 0.0 for table, size in cells])
     return Workload.tables(
         workload.schema, list(workload), weights=np.maximum(weights / weights.max(), _LITTLE).tolist()
-    )
-
-
-def _currency(guarantee: Guarantee) -> str:
-    return "rho" if isinstance(guarantee, ZCDP) else "epsilon"
-
-
-def amount_of(guarantee: Guarantee) -> Fraction:
-    """Epsilon, or rho."""
-    return guarantee.amounts[_currency(guarantee)]
-
-
-def _amount(plan: Plan) -> Fraction:
-    return amount_of(plan.guarantee)
-
-
-def _with_amount(guarantee: Guarantee, amount: Fraction) -> Guarantee:
-    """The same guarantee with another epsilon or rho; delta is kept."""
-    return guarantee_from(
-        {**guarantee.amounts, _currency(guarantee): amount},
-        neighbors=guarantee.neighbors,
-        max_rows_per_person=guarantee.max_rows_per_person,
-        calibration=getattr(guarantee, "calibration", "zcdp"),
     )

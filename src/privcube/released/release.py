@@ -332,7 +332,7 @@ class Release:
 
 
 def _attributes(table: Table) -> frozenset[str]:
-    return frozenset(entry if isinstance(entry, str) else entry.attribute for entry in table)
+    return frozenset(Axis.of(entry).attribute for entry in table)
 
 
 def _at_level(frame: Frame, entry: str | Axis, weights: Floats) -> tuple[str | Axis, Floats]:

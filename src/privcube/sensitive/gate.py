@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.accuracy.layout import Layout
-from privcube.accuracy.privacy import privacy_limit, verify_privacy
+from privcube.accuracy.privacy import verify_privacy
 from privcube.errors import PlanError
 from privcube.model.groups import Group, MatrixGroup, SketchGroup, group_rows, row_weights
 from privcube.model.measurements import Measurements
@@ -199,7 +199,7 @@ def verify_by_brute_force(plan: Plan) -> None:
     else:
         changes = columns
     for change in changes:
-        if _price(plan, change) > privacy_limit(plan):
+        if _price(plan, change) > plan.guarantee.capacity:
             raise PlanError("plan", expected="every record within the guarantee", given="one that costs more")
 
 

@@ -16,7 +16,7 @@ from privcube.accuracy.drawn import drawn_table_variances
 from privcube.accuracy.structure import Structure
 from privcube.model.frame import Frame
 from privcube.model.groups import cells_groups
-from privcube.model.plan import bundle_factors
+from privcube.model.sensitivity import bundle_factors
 from privcube.planning import planner
 from privcube.planning.bundles import bundle_shares
 from privcube.planning.search.annealing import Population, ranked, searched

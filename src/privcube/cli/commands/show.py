@@ -101,8 +101,7 @@ def _values(release: Release, words: tuple[str, ...], confidence: float) -> Tabl
 
 def show_table(release: Release, values: TableValues, confidence: float, rows: int) -> None:
     """Print a table in long form, a line per number."""
-    from privcube.model.workload import table_name
-    from privcube.released.labels import column_name
+    from privcube.model.workload import Axis, table_name
 
     cells, places = values.estimate.size, places_for(float(values.std_error.min()))
     name, sure = table_name(values.table), percent(confidence)
@@ -112,7 +111,7 @@ def show_table(release: Release, values: TableValues, confidence: float, rows: i
         (*map(str, labels), f"{estimate:z,.{places}f}", f"± {margin:,.{places}f}", f"{std_error:,.{places}f}")
         for labels, estimate, std_error, margin, _ in _rows(release, values, rows or cells)
     ]
-    names = [column_name(entry) for entry in values.table]
+    names = [Axis.of(entry).name for entry in values.table]
     say_columns((*names, "estimate", "margin", "std. error"), lines, left=len(names))
     if len(lines) < cells:
         say(f"... and {count_of(cells - len(lines), 'more line')} (--rows 0 shows all)")
@@ -127,10 +126,9 @@ def show_table(release: Release, values: TableValues, confidence: float, rows: i
 
 def table_document(release: Release, values: TableValues, confidence: float) -> dict[str, Any]:
     """A table for programs."""
-    from privcube.model.workload import table_name
-    from privcube.released.labels import column_name
+    from privcube.model.workload import Axis, table_name
 
-    names = [column_name(entry) for entry in values.table]
+    names = [Axis.of(entry).name for entry in values.table]
     return {
         "table": table_name(values.table),
         "guarantee": str(release.plan.guarantee),

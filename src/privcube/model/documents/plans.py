@@ -36,7 +36,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             "amounts": {name: decimal_text(amount) for name, amount in guarantee.amounts.items()},
             "neighbors": guarantee.neighbors,
             "max_rows_per_person": guarantee.max_rows_per_person,
-            "calibration": getattr(guarantee, "calibration", "zcdp"),
+            "calibration": guarantee.calibration,
         },
         "options": {name: getattr(plan.options, name) for name in _OPTIONS},
         "frame": {

@@ -224,8 +224,8 @@ def _to_document(spec: Spec) -> dict[str, Any]:
     }
     amounts = {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()}
     privacy = {**amounts, "neighbors": spec.guarantee.neighbors}
-    if getattr(spec.guarantee, "calibration", "zcdp") != "zcdp":
-        privacy["calibration"] = "classic"
+    if spec.guarantee.calibration != "zcdp":
+        privacy["calibration"] = spec.guarantee.calibration
     if spec.ledger is not None:
         privacy["ledger"] = spec.ledger.path
         if spec.ledger.total is not None:

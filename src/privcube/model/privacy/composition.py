@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from privcube.errors import GuaranteeError
-from privcube.model.amounts import shown
+from privcube.model.amounts import shown, shown_down
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 
 
@@ -28,7 +28,7 @@ def cost(spent: Guarantee, total: Guarantee) -> Fraction:
     if spent.unit != total.unit:
         raise GuaranteeError("release", expected=f"the unit of the total, {total.unit}", given=spent.unit)
     for guarantee in (spent, total):
-        if getattr(guarantee, "calibration", "zcdp") != "zcdp":
+        if guarantee.calibration != "zcdp":
             raise GuaranteeError("calibration", expected="zcdp; the classic constant has no exact accounting")
     if isinstance(total, PureDP):
         if not isinstance(spent, PureDP):
@@ -37,38 +37,20 @@ def cost(spent: Guarantee, total: Guarantee) -> Fraction:
     return spent.epsilon**2 / 2 if isinstance(spent, PureDP) else spent.rho
 
 
-def capacity(total: Guarantee) -> Fraction:
-    """How much a total holds in its own currency."""
-    return total.epsilon if isinstance(total, PureDP) else total.rho
-
-
 def remaining(total: Guarantee, spent: Iterable[Guarantee]) -> Fraction:
     """What is left of a total after releases; refused if they overspend it.
 
     >>> remaining(PureDP(1), [PureDP("0.1")] * 3)
     Fraction(7, 10)
     """
-    left = capacity(total)
+    left = total.capacity
     for release in spent:
         price = cost(release, total)
         if price > left:
             raise GuaranteeError(
                 "privacy budget",
-                expected=f"a release that costs at most what is left, {_shown_down(left)}",
+                expected=f"a release that costs at most what is left, {shown_down(left)}",
                 given=f"one that costs {shown(price)}",
             )
         left -= price
     return left
-
-
-def _shown_down(amount: Fraction) -> str:
-    """An amount for people, rounded down: never more than is left.
-
-    >>> _shown_down(Fraction(2, 3)), _shown_down(Fraction(1, 2))
-    ('0.666666', '0.5')
-    """
-    text = shown(amount)
-    if Fraction(text) == amount:
-        return text
-    millionths = amount.numerator * 10**6 // amount.denominator
-    return f"{millionths // 10**6}.{millionths % 10**6:06d}"

@@ -119,7 +119,7 @@ class _Lattice:
 
     def __init__(self, schema: Schema, tables: list[PublishedTable]) -> None:
         self._schema = schema
-        axes = [entry if isinstance(entry, Axis) else Axis(entry) for own in tables for entry in own.table]
+        axes = [Axis.of(entry) for own in tables for entry in own.table]
         used = {(axis.attribute, axis.level) for axis in axes}
         self._levels = {
             axis.attribute: [
@@ -138,7 +138,7 @@ class _Lattice:
         counts = _cells(self._schema, published)
         margin: list[_Part] = []
         for entry in published.table:
-            axis = entry if isinstance(entry, Axis) else Axis(entry)
+            axis = Axis.of(entry)
             levels = self._levels[axis.attribute]
             if axis.attribute in self._alone:
                 counts = counts.sum(axis=len(margin))

@@ -44,7 +44,7 @@ from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance
 from privcube.released.artifact.statements import privacy_statement, registry_record
 from privcube.released.release import Release
 
-__all__ = ["artifact_digest", "open_release", "save", "stage", "synced_folder"]
+__all__ = ["artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
 
 STATEMENT: Final = "PRIVACY.md"
 REGISTRY: Final = "registry.yaml"
@@ -101,6 +101,15 @@ def artifact_digest(folder: Path) -> str:
     return hashlib.sha256(Contents.of(folder).text(CHECKSUMS).encode()).hexdigest()
 
 
+def is_unchanged(folder: Path, digest: str | None) -> bool:
+    """Whether a folder is an artifact of this digest, and every file in it is as it was."""
+    try:
+        require_unchanged(Contents.of(folder))
+        return artifact_digest(folder) == digest
+    except ArtifactError:
+        return False
+
+
 def file_names(workload: Workload) -> list[str]:
     """The files that an artifact has, but for the checksums."""
     from privcube.released.artifact.table_files import file_stems
@@ -151,7 +160,7 @@ def index_rows(workload: Workload, std_errors: list[float]) -> list[dict[str, An
     """What tables.json lists: per table its number, name, axes, cells, standard error of a cell, and files."""
     from privcube.released.artifact.table_files import file_stems
 
-    axes = [[entry if isinstance(entry, Axis) else Axis(entry) for entry in table] for table in workload]
+    axes = [[Axis.of(entry) for entry in table] for table in workload]
     return [
         {
             "number": number,

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privcube.accuracy.privacy import privacy_cost, privacy_limit, verify_privacy
+from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.algebra.lattice import Floats
 from privcube.errors import ArtifactError, PrivcubeError, counted, listed, quoted
 from privcube.model.amounts import shown
@@ -191,9 +191,8 @@ def _plan(artifact: _Artifact) -> str:
 def _budget(artifact: _Artifact) -> str:
     plan = artifact.plan
     verify_privacy(plan)
-    currency = "epsilon" if plan.guarantee.kind == "pure" else "rho"
-    cost, limit = _ratio(privacy_cost(plan)), _ratio(privacy_limit(plan))
-    return f"the noise costs {currency} {cost}, the guarantee allows {limit}, added up as fractions"
+    cost, limit = _ratio(privacy_cost(plan)), _ratio(plan.guarantee.capacity)
+    return f"the noise costs {plan.guarantee.currency} {cost}, the guarantee allows {limit}, added up as fractions"
 
 
 def _ratio(amount: Fraction) -> str:

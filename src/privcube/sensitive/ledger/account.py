@@ -25,8 +25,8 @@ from fractions import Fraction
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from privcube.errors import GuaranteeError, LedgerError
-from privcube.model.amounts import decimal_text, shown
-from privcube.model.privacy.composition import capacity, cost
+from privcube.model.amounts import decimal_text, shown, shown_down
+from privcube.model.privacy.composition import cost
 from privcube.model.privacy.guarantee import Guarantee, guarantee_from
 
 FORMAT: Final = "privcube ledger 1"
@@ -83,7 +83,7 @@ def opening(dataset: str, total: Guarantee, *, salt: str, time: datetime) -> Row
         "format": FORMAT,
         "dataset": dataset,
         "total": _guarantee_document(total),
-        "capacity": _ratio_text(capacity(total)),
+        "capacity": _ratio_text(total.capacity),
         "salt": salt,
     }
     return _row("opened", document, sequence=0, previous="", time=time)
@@ -119,7 +119,7 @@ class Account:
         if price > self.left:
             raise GuaranteeError(
                 "privacy budget",
-                expected=f"a release that costs at most what is left, {_shown_down(self.left)}",
+                expected=f"a release that costs at most what is left, {shown_down(self.left)}",
                 given=f"one that costs {shown(price)}",
             )
         document = {
@@ -272,12 +272,3 @@ def _ratio(text: str) -> Fraction:
     if amount <= 0:
         raise ValueError(text)
     return amount
-
-
-def _shown_down(amount: Fraction) -> str:
-    """An amount for people, rounded down: never more than is left.
-
-    >>> _shown_down(Fraction(2, 3)), _shown_down(Fraction(1, 2))
-    ('0.666666', '0.5')
-    """
-    return shown(Fraction(-(amount * 10**12 // 1), 10**12)).removeprefix("-")  # below zero, up is towards zero
