@@ -24,7 +24,7 @@ from experiments import claims, plots
 from experiments.data import DATASETS, WORKLOADS, Dataset, dataset, workload
 from experiments.results import Row, chosen, read_rows, write_rows
 from experiments.simulate import AUTO, PAPER, Choice, bound, planned, predicted, releases, rescaled
-from privcube.accuracy.drawn import drawn_table_variances
+from privcube.accuracy.predictor import drawn_table_variances
 from privcube.model.options import Effort
 from privcube.model.privacy.guarantee import Guarantee
 

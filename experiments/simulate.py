@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import privcube as pc
-from privcube.accuracy.drawn import drawn_table_variances
-from privcube.accuracy.recovery import recover
+from privcube.accuracy.predictor import drawn_table_variances, recover
 from privcube.model.options import Budgets, Effort, Recovery, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee

@@ -110,6 +110,19 @@ class MissingExtraError(PrivcubeError):
     """An optional library is needed and not installed."""
 
 
+class Plain(str):
+    """Words of ours in a message, not of the user: they stand without quotation marks.
+
+    >>> print(PlanError("tables", expected="at least one", given=Plain("none")))
+    tables: expected at least one, given none
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def quoted(value: object) -> str:
     """The value as Python would write it, cut to a line."""
     try:

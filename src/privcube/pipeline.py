@@ -108,7 +108,7 @@ def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
     """The plan of a spec; one that was made before must still be what the spec asks for."""
     spec.schema.require_confirmed()
     if plan is None:
-        return plan_as(spec.workload, spec.guarantee, spec.options, progress)
+        return plan_as(spec.workload, spec.guarantee, spec.options, progress=progress)
     if plan.workload != spec.workload or plan.guarantee != spec.guarantee:
         raise PlanError(
             "plan", expected="the schema, tables and guarantee of the spec", given="others: the spec was changed"

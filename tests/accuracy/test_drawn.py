@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from privcube import ZCDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, linear, plan
-from privcube.accuracy.drawn import drawn_table_variances, row_shares
+from privcube.accuracy.closed_form import row_shares
 from privcube.accuracy.moments import discrete_gaussian_variance
-from privcube.accuracy.recovery import recover
+from privcube.accuracy.predictor import drawn_table_variances, recover
 from privcube.algebra.residuals import level_slice, orthonormal_coordinates
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, group_rows, row_weights
-from privcube.planning.bundles import bundles_by_weight, with_bundles
+from privcube.planning.steps import with_bundles
+from privcube.planning.trees import bundles_by_weight
 from privcube.sensitive.engines.memory import CodedRecords
 from privcube.sensitive.gate import measure
 from privcube.sensitive.ledger import MemoryLedger

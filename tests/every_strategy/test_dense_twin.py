@@ -8,9 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, PureDP, Schema, Workload, linear, plan
-from privcube.accuracy.drawn import drawn_table_variances
+from privcube.accuracy.predictor import drawn_table_variances, recover
 from privcube.accuracy.ranges import bounds
-from privcube.accuracy.recovery import recover
 from privcube.errors import PlanError
 from privcube.model.groups import MatrixGroup, group_rows, has_helmert, is_structured, row_weights
 from privcube.model.plan import Plan

@@ -16,7 +16,7 @@ from experiments.simulate import AUTO, PAIRS, PAPER, RESIDUAL, Choice, _InBulk, 
 import privcube as pc
 from experiments import __main__ as command
 from experiments import claims, data, page
-from privcube.accuracy.recovery import recover
+from privcube.accuracy.predictor import recover
 from privcube.sensitive.gate import _noise, measure
 from privcube.sensitive.ledger import MemoryLedger
 from privcube.sensitive.sources import engine_for

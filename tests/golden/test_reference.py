@@ -6,7 +6,8 @@ import pytest
 import reference_figures
 
 from privcube import ZCDP, PureDP, Schema, Workload, plan
-from privcube.planning.bundles import bundles_by_weight, with_bundles
+from privcube.planning.steps import with_bundles
+from privcube.planning.trees import bundles_by_weight
 
 METHODS = {
     "Identity (full histogram)": ("base_counts", "optimal", "direct"),

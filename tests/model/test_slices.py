@@ -16,7 +16,7 @@ from privcube.model.groups import Group, GroupPart, group_rows
 from privcube.model.plan import Plan
 from privcube.model.sensitivity import bundle_factors
 from privcube.model.slices import joined, shared_cells, slice_count, slice_rows
-from privcube.planning.bundles import with_bundles
+from privcube.planning.steps import with_bundles
 from privcube.sensitive import gate
 from privcube.sensitive.noise import max_norm_noise
 

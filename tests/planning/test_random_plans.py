@@ -9,7 +9,7 @@ from privcube import PureDP, Schema, Workload, plan
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.errors import PlanError
 from privcube.model.privacy.guarantee import guarantee_from
-from privcube.planning.bundles import with_bundles
+from privcube.planning.steps import with_bundles
 from privcube.sensitive.gate import verify_by_brute_force
 from privcube.strategies import STRATEGIES
 

@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 import privcube as pc
-from privcube.accuracy.closed_form import ErrorBars, interval_factor
+from privcube.accuracy.error_bars import ErrorBars
+from privcube.accuracy.intervals import interval_factor
+from privcube.accuracy.predictor import recover
 from privcube.accuracy.privacy import verify_privacy
-from privcube.accuracy.recovery import recover
 from privcube.accuracy.structure import Structure
 from privcube.errors import PlanError, PrivcubeError
 from privcube.planning.targets import Target, at_budget, least_budget, margins, planned_for

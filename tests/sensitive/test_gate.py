@@ -14,7 +14,8 @@ from privcube import ZCDP, ApproxDP, Attribute, Plan, PureDP, Schema, Workload, 
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model.groups import GroupPart, row_weights
 from privcube.model.measurements import Measurements
-from privcube.planning.bundles import bundles_by_weight, with_bundles
+from privcube.planning.steps import with_bundles
+from privcube.planning.trees import bundles_by_weight
 from privcube.progress import silent
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.gate import measure, verify_by_brute_force

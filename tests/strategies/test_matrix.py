@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, errors, plan
-from privcube.accuracy.drawn import drawn_table_variances
 from privcube.accuracy.matrix_structure import workload_gram
+from privcube.accuracy.predictor import drawn_table_variances, recover
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.accuracy.ranges import gram
-from privcube.accuracy.recovery import recover
 from privcube.linear.gaussian_optimum import gaussian_optimum
 from privcube.model.groups import MatrixGroup
 from privcube.sensitive.engines.memory import CodedRecords

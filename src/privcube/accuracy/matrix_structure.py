@@ -18,11 +18,12 @@ import numpy as np
 
 from privcube.accuracy.layout import with_ranges
 from privcube.accuracy.ranges import bounds, gram
+from privcube.accuracy.structure import Structure, WorkloadIndex
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import PlanError, counted
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, MatrixGroup
+from privcube.model.groups import Group, MatrixGroup, is_structured, product_groups
 from privcube.model.rows import spread, strategy_matrix
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, table_cells, table_name
@@ -112,6 +113,15 @@ class ExplicitStructure:
     def _basis(self) -> Floats:
         _, singular, directions = np.linalg.svd(self.rows, full_matrices=False)
         return np.asarray(directions[singular > singular.max() * max(self.rows.shape) * np.finfo(float).eps].T)
+
+
+def structure_of(
+    workload: Workload, frame: Frame, groups: Sequence[Group], index: WorkloadIndex | None = None
+) -> Structure | ExplicitStructure:
+    """How groups answer a workload: in closed form if all are products over axes, else by explicit matrices."""
+    if is_structured(groups):
+        return Structure.of(workload, frame, product_groups(groups), index)
+    return ExplicitStructure.of(workload, frame, groups)
 
 
 def schema_of(workload: Workload, groups: Sequence[Group] = ()) -> Schema:

@@ -2,7 +2,6 @@
 
 A margin is what a release states: half the width of the interval that holds the error of a number with a confidence,
 from the exact variance of the whole-number noise and its kurtosis. It is known before there is data: a plan is enough.
-This module is here and not in planning since it asks the error bars of releases.
 
 With the measurements and the shares of a plan fixed, variances are proportional to 1/epsilon^2 or 1/rho, but for what
 whole-number noise differs from continuous noise. So the plan with the least largest ratio of error to wanted error
@@ -27,24 +26,22 @@ from typing import Final, get_args
 
 import numpy as np
 
-from privcube.accuracy.closed_form import ErrorBars, interval_factor
-from privcube.accuracy.drawn import drawn_table_variances
-from privcube.accuracy.explicit import ExplicitBars
+from privcube.accuracy.intervals import interval_factor
+from privcube.accuracy.predictor import Predictor, predictor
 from privcube.errors import PlanError
 from privcube.model.groups import is_structured
 from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import ZCDP, Guarantee
 from privcube.model.workload import Entry, Table, Workload, canonical, table_name
+from privcube.planning.candidates import every_strategy
 from privcube.planning.largest import rebalanced
-from privcube.planning.planner import every_strategy
 from privcube.planning.planner import plan as make_plan
-from privcube.planning.search.bundled import is_drawable
+from privcube.planning.steps import is_drawable
 from privcube.planning.trees import branchings
 from privcube.progress import Progress, silent
 
 DIGITS: Final = 3  # of the budget of `plan_for`
-_LAPLACE: Final = 3.0  # excess kurtosis, as releases assume it where recovery has no closed form
 _SMALLEST: Final = -12  # powers of ten of the least and the largest budget
 _LARGEST: Final = 9
 _UNIT: Final = Fraction(10**6)  # the budget that is planned with: any bundle can be drawn
@@ -210,40 +207,31 @@ def margins(plan: Plan, tables: Sequence[Table], confidence: float) -> list[floa
     return _margins(plan, [Target(table, 1.0, confidence) for table in tables])
 
 
-def error_bars(plan: Plan, tables: Sequence[Table]) -> ErrorBars | ExplicitBars | None:
-    """Those of optimal recovery; direct recovery has none."""
-    if plan.sources is not None:
-        return None
-    bars = ErrorBars(plan, list(tables)) if is_structured(plan.groups) else ExplicitBars(plan)
-    for table in tables:
-        if not bars.determined(table):
-            raise PlanError(table_name(table), expected="a table that the plan's measurements determine")
-    return bars
-
-
-def predicted_variances(plan: Plan, tables: Sequence[Table]) -> list[float]:
-    """The mean variance of a number of tables of the workload, under the noise that is drawn."""
-    known = dict(zip(plan.workload, drawn_table_variances(plan).tolist(), strict=True))
-    for table in tables:
-        if table not in known:
-            raise PlanError(table_name(table), expected="a table of the workload")
-    return [known[table] for table in tables]
+def std_errors(plan: Plan, tables: Sequence[Table]) -> list[float]:
+    """The standard error of a number of each table, as a release states it: the root mean square over the table."""
+    found = _predictor(plan, tables)
+    return [float(np.sqrt(np.mean(found.variances(table)))) for table in tables]
 
 
 def _margins(plan: Plan, targets: Sequence[Target]) -> list[float]:
     tables = list(dict.fromkeys(target.table for target in targets))
-    bars = error_bars(plan, tables)
-    if bars is None:
-        known = dict(zip(tables, predicted_variances(plan, tables), strict=True))
-        shapes = dict.fromkeys(tables, _LAPLACE)
-    else:
-        known = {table: float(np.max(bars.variances(table))) for table in tables}
-        shapes = {table: bars.cell_kurtosis(table) for table in tables}
-    return [known[each.table] ** 0.5 * interval_factor(shapes[each.table], each.confidence) for each in targets]
+    found = _predictor(plan, tables)
+    widest = {table: float(np.sqrt(np.max(found.variances(table)))) for table in tables}
+    shapes = {table: found.kurtosis(table) for table in tables}
+    return [widest[each.table] * interval_factor(shapes[each.table], each.confidence) for each in targets]
+
+
+def _predictor(plan: Plan, tables: Sequence[Table]) -> Predictor:
+    """The predictor of a plan for tables that it determines."""
+    found = predictor(plan, tables)
+    for table in tables:
+        if not found.determines(table):
+            raise PlanError(table_name(table), expected="a table that the plan's measurements determine")
+    return found
 
 
 def _ratios(plan: Plan, targets: Sequence[Target]) -> list[float]:
-    """What margins are of those to keep to."""
+    """Each margin divided by its target."""
     return [margin / target.kept_to for margin, target in zip(_margins(plan, targets), targets, strict=True)]
 
 

@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Release, Schema, Workload, plan
 from privcube.errors import ArtifactError, PrivcubeError, SchemaError
 from privcube.model.measurements import Measurements
-from privcube.planning.bundles import bundles_by_weight, with_bundles
+from privcube.planning.steps import with_bundles
+from privcube.planning.trees import bundles_by_weight
 from privcube.released.artifact import folder, store
 from privcube.released.artifact.manifest import manifest
 from privcube.released.artifact.statements import privacy_statement, registry_record

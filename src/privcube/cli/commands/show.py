@@ -63,8 +63,8 @@ def show(folder: str, table: tuple[str, ...], confidence: float, rows: int, as_j
 
 
 def _list(release: Release, rows: int, as_json: bool) -> None:
-    from privcube.cli.expectations import std_errors
     from privcube.model.workload import table_cells, table_name
+    from privcube.planning.targets import std_errors
 
     schema, tables = release.workload.schema, list(release.workload)
     shown = tables if as_json else tables[: rows or None]

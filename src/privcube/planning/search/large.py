@@ -5,7 +5,7 @@ of all attributes of a table, a part prod (1 - 1/n) of the variance of a cell. I
 answered from a group of r rows with variance v each, that comes to w r prod (1 - 1/n) v over all its cells. So a
 bundling is compared with others by c_g = sum over the tables that g answers, by the shares e that are best for them
 (cube roots, `privcube.algebra.budgets`), and is dropped if its noise would be too wide to be drawn. Of those that
-remain the best few are worked out exactly, by `privcube.planning.search.bundled`.
+remain the best few are worked out exactly, by `privcube.planning.search.search`.
 
 - *Tables by themselves*; they are always among the few.
 - *Stars*: tables that have their largest attribute, or all but one, in common. With n rows of a table in a slice, a

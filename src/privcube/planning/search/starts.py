@@ -25,7 +25,7 @@ import numpy as np
 from privcube.algebra.lattice import Integers
 from privcube.model.groups import QueryGroup, cells_groups
 from privcube.model.workload import Workload
-from privcube.planning.search.choices import Bundle, Choice, Choices
+from privcube.planning.search.closed_form import Bundle, Choice, Choices
 
 MOST_ROWS: Final = 2**20  # of one group
 _MOST_GROUPS: Final = 3_000

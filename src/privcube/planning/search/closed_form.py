@@ -121,6 +121,15 @@ class Choices:
         signed = np.ones(len(rows)) if signs is None else np.asarray(signs, dtype=np.float64)
         return np.stack([rows * signed, signed, signed / rows]) @ self.speaks(choices)
 
+    def rows(self, bundle: Iterable[Choice]) -> int:
+        """How many rows the groups of a bundle have together."""
+        return sum(self.facts(choice).rows for choice in bundle)
+
+    def strengths_of(self, bundle: Sequence[Choice]) -> Floats:
+        """W of one bundle."""
+        rows, slices = np.array([float(self.rows(bundle))]), np.array([float(self.slices(bundle))])
+        return np.asarray(strengths(self.sums(bundle)[None], rows, slices)[0])
+
     def group(self, choice: Choice) -> QueryGroup:
         """The group itself."""
         found = [options[at].part for options, at in zip(self.options, choice, strict=True)]
