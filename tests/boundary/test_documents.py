@@ -120,6 +120,26 @@ def test_every_section_of_the_theory_ends_with_its_code(theory: dict[str, str]) 
             assert _resolves(place), f"section {number}: {place}"
 
 
+def test_the_code_of_a_section_of_the_theory_cites_it_back(theory: dict[str, str]) -> None:
+    for number, section in theory.items():
+        for place in _code(section):
+            home = _home(place)
+            assert number in _cited(home), f"{_page_name(home)} should cite THEORY section {number}, which lists {place}"
+
+
+def _home(place: str) -> Path:
+    """The file of the module that a place is in."""
+    parts = place.split(".")
+    for length in range(len(parts), 0, -1):
+        for file in (
+            PACKAGE.joinpath(*parts[:length]).with_suffix(".py"),
+            PACKAGE.joinpath(*parts[:length], "__init__.py"),
+        ):
+            if file.exists():
+                return file
+    raise AssertionError(f"{place} is in no module")
+
+
 @pytest.fixture(scope="module")
 def theory() -> dict[str, str]:
     """The sections of docs/theory.md by number, each from its heading to the next one's anchor."""

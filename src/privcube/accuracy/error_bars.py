@@ -10,6 +10,8 @@ over the noisy answers z_g of the groups, with r_g = S_g C q / v_g and C = sum_b
   distribution Gamma(m + 1) times uniform points of L1 balls, whose moments are those of Dirichlet variables. Rows have
   symmetric signs, so that only squares meet.
 Intervals follow from variance and kurtosis (`privcube.accuracy.intervals`).
+
+See THEORY section 11.1.
 """
 
 from __future__ import annotations

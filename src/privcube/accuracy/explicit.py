@@ -3,6 +3,8 @@
 The cells of the attributes together are estimated by N z (`privcube.accuracy.matrix_structure`), and every query on
 them is a sum of these. With r the weights of a query on the noisy answers, its variance is sum r^2 u, u the variance of
 the whole-number noise that was drawn; the fourth cumulant of Laplace noise of scale s adds up to 12 sum r^4 s^4.
+
+See THEORY section 12.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The error of a published number has a known variance and kurtosis (`privcube.accuracy.error_bars`). Its interval is that
 of the exponential power distribution with both, which is exact for normal, Laplace and uniform noise and close to all
 that lies between (THEORY section 11).
+
+See THEORY section 11.1.
 """
 
 from __future__ import annotations

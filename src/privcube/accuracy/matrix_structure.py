@@ -5,6 +5,8 @@ triangle T of QR, diag(v)^(-1/2) S B = O T, gives the least-squares estimate of 
 N = B T^-1 O' diag(v)^(-1/2). Its covariance is L L' with L = N diag(u)^(1/2) if the noise that is drawn has the
 variances u. The queries never become a matrix: tables are added up from columns of L, a slice of memory at a time, and
 in step 2 the workload is its Gram matrix, a sum of Kronecker products.
+
+See THEORY section 12.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ A plan fixes a linear map from noisy answers to tables, and with it every error.
 - `ExplicitForm`: any groups over a small domain, by dense least squares (THEORY section 12);
 - `DirectForm`: the recovery of step 2, where each table is added up from its own groups and need not agree with others.
 `predictor` chooses, here and nowhere else. Before data is read it predicts; afterwards it recovers.
+
+See THEORY section 11.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ meets one of its rows, with +1 or -1, or a matrix over the cells of some attribu
 moves it; then the cost follows from the noise that will be drawn, summed as fractions. By
 brute force, on small domains: the columns of S are read off the code that answers groups, and every column (or pair of
 columns) is priced.
+
+See THEORY section 13.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ evenly among the real cells beside it, from the coarsest level to the finest: a 
 real children) / (number of real children), with P what its parent is published with. Sums are kept at every level,
 nothing is biased, and every published number is a known linear query on padded cells. Plans predict the errors of these
 (`mean_energies`), and a release tells them (`privcube.accuracy.closed_form`). Without padding nothing changes.
+
+See THEORY section 5.1.
 """
 
 from __future__ import annotations

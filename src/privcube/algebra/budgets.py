@@ -9,6 +9,8 @@ Group r has disjoint rows of magnitude C_r and coefficients s_r = sum over its r
             (times 2 ln(2/delta), or any other constant of the Gaussian mechanism, over 2).
 A plan stores the budgets as whole shares of a fixed denominator: the sum of the shares is the denominator exactly, so
 the cost of the plan equals the guarantee as a fraction, whatever the floats were that the shares were rounded from.
+
+See THEORY section 1.2.
 """
 
 from __future__ import annotations

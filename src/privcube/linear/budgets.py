@@ -5,6 +5,8 @@ mechanism). Where S has the grouping property the optimum is in closed form (`pr
 is the convex programme (1)-(3) of the paper, solved as a cone programme:
   Laplace:  minimise sum b_i t_i  subject to  t_i eps_i^2 >= 1 (a power cone)  and  |S|' eps <= 1;
   Gaussian: minimise sum b_i t_i  subject to  t_i u_i >= 1  and  (S o S)' u <= 1, with u_i = eps_i^2.
+
+See THEORY sections 1.2 and 2.1.
 """
 
 from __future__ import annotations

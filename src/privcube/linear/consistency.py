@@ -3,6 +3,8 @@
 Q = C Q' with q' independent rows Q': any values are consistent for Q', so y = C u is consistent for Q, whatever u. The
 programmes have q' variables instead of one per cell of the domain. By the triangle inequality the answer is at most
 twice as far from the truth as the input was.
+
+See THEORY section 5.
 """
 
 from __future__ import annotations

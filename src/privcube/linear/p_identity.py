@@ -8,6 +8,8 @@ By Woodbury M = I - Theta' (I + Theta Theta')^-1 Theta, so f and its gradient co
   df/dTheta = -2 C (W o d d') M + 1 g',   C = (I + Theta Theta')^-1 Theta = Theta M,   g = 2 (rows of W o M) d.
 f is not convex. It is minimised from several starts by L-BFGS, all for a while and the best to the end; starts are
 given, so the same workload always has the same strategy.
+
+See THEORY section 12.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 R = Q (S' W S)^+ S' W with W = diag(1/variance). S may have fewer independent rows than columns: all that counts is that
 every query is a combination of rows of S. That is checked, and a query that is not is refused by its number.
+
+See THEORY section 1.
 """
 
 from __future__ import annotations

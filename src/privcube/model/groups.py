@@ -10,6 +10,8 @@ without the product structure. Helmert rows overlap and are for Gaussian noise o
 (j+1), and with noise of variance sigma^2 j (j+1) (products over axes) they are worth orthonormal rows with sigma^2. A
 record then moves an axis by 1 - 1/f in squared length, whichever it is (THEORY section 4). A matrix group is any matrix
 of whole numbers over the cells of a few attributes; how far a record moves it is read off its columns.
+
+See THEORY sections 2 and 12.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ to expect.
 Formal guarantee. With the noise stated here, a group or bundle costs its share of epsilon, or of rho
 (`privcube.model.sensitivity`). The shares are whole numbers over one denominator and sum to it at most, so by
 composition the whole plan costs at most epsilon, or rho; `__post_init__` checks that in whole numbers.
+
+See THEORY section 3.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ Pure: Laplace noise of scale L1 / (epsilon share) on a group costs epsilon times
 that scale on a whole bundle of groups, since the largest of their L1 norms moves by the largest L1 at most; so does a
 draw of it for every slice of the bundle (`privcube.model.slices`). Gaussian: variance L2^2 / (2 rho share) costs rho
 times share.
+
+See THEORY section 1.1.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ The limits are for one record more or less. With S'S = X, equal noise on the row
   a certificate (`privcube.planning.minimax`).
 - Laplace noise has variance 2/epsilon^2 and columns no longer than 1 in L1, so neither in L2: twice the bound holds for
   independent noise on rows. It is not proved for max-norm noise, where groups share a budget: there it is a yardstick.
+
+See THEORY section 12.
 """
 
 from __future__ import annotations

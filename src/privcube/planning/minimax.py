@@ -12,6 +12,8 @@ weights are therefore their own certificate. It is worked out for all tables, wh
    A_b / s_b + A_c / s_c is A_b (1 + sqrt k)^2 / (s_b + s_c) then, and never less.
 2. `_quotient` makes one table of tables that are alike, and one column of columns that are, by colour refinement.
 3. `_solved` is a primal-dual interior-point method for the rest.
+
+See THEORY section 4.1.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ The walk of a plan, top down:
 2. budgets: every group, or bundle of groups, gets its share (`planning.steps`);
 3. recover: the tables follow by least squares, and so does their error (`privcube.accuracy`).
 For the largest error instead of the total, `planning.largest` does 1 to 3 with weights that bring it down.
+
+See THEORY sections 1 and 2.1.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ same error in one of its two arguments, so taking turns never makes it worse (TH
 
 A plan stores budgets as whole shares of a fixed denominator. Their sum is the denominator exactly, so the cost of a
 plan equals its guarantee as a fraction, whatever the floats were that the shares were rounded from.
+
+See THEORY sections 1.2 and 2.1.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ target is met by the noise that will be drawn: that is checked, not derived.
 
 Margins next to 1 are as small as the steps of the noise. A whole-number error is within m if it is within floor(m), and
 continuous noise of its variance is as often within floor(m) + 1/2. So that is asked for where it is less than m.
+
+See THEORY section 11.2.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Tables agree exactly if they come from one set of residual coordinates (for bina
 The nearest ones in L2 are the recovery of the tables from themselves with equal noise: a closed form. In L1 and
 L-infinity they are linear programmes over the coordinates, m variables for K cells, whatever the size of the domain.
 By the triangle inequality the result is at most twice as far from the truth as the input.
+
+See THEORY section 5.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ Formal guarantee. `measure` returns answers to the plan's groups with noise that
   (`privcube.model.slices`), gets an independent, exact draw of noise of the plan's scale (`privcube.sensitive.noise`),
   so that costs add up to what `privacy_cost` says;
 - what leaves is the sum, in whole numbers, and nothing else.
+
+See THEORY section 13.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a strategy proposes: query groups, and how step 2 would recover the tables from them. Zone: PUBLIC."""
+"""What a strategy proposes: query groups, and how step 2 would recover the tables from them. Zone: PUBLIC.
+
+See THEORY section 1.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ Formal guarantee. Releases on the same data, each under its own guarantee for th
 - (epsilon, delta), if the sum of the rho is at most the largest rho that implies it. An approximate guarantee counts as
   the rho it was accounted through.
 Fractions are added without rounding; what is shown to people is rounded up.
+
+See THEORY section 1.3.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Three guarantees, each an exact amount: `PureDP(epsilon)`, `ApproxDP(epsilon, de
   "replace_one": one person's records exchanged for others, the number of people being public. The paper mixes the
   two (Proposition 3.1 carries the factor 2 of the second, the worked example is the first); here it is a choice.
 - `max_rows_per_person`: how many rows one person may have; it multiplies every sensitivity.
+
+See THEORY section 1.1.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ worst plans are replaced by the best. In the end bundles of the best plan are ex
 How long it takes is counted in groups and entries of arrays gone through, priced in seconds once and for all, and never
 read off a clock; the generator has a fixed seed. So a workload and an effort always give the same plan. The generator
 makes no noise: what it decides is public.
+
+See THEORY section 3.2.
 """
 
 from __future__ import annotations

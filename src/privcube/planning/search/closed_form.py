@@ -8,6 +8,8 @@ residual b, at epsilon = 1 for one row changed (THEORY sections 2 and 3, `privcu
 and the weighted total variance is sum_b k_b / p_b. With n'_g = n_g / s the sum over groups is that of n_g / s^2 + 3/s +
 2/n_g: three sums that are kept apart, so that a group is added or taken away without going through the others.
 Sets of levels are bits of a number, one bit for every level of every axis above its total.
+
+See THEORY section 3.2.
 """
 
 from __future__ import annotations

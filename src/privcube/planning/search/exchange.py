@@ -7,6 +7,8 @@ bundle with their share t instead is known in closed form,
   sum_b k_b / (p_b + t^2 W_b),   p the precisions from the bundles that stay.
 The new bundle is built for it group by group: of all groups of a pool, the one joins that lowers this error most, until
 none does. If the plan with settled budgets is better than before, the exchange is made, and the next one is tried.
+
+See THEORY section 3.2.
 """
 
 from __future__ import annotations

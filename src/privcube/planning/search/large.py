@@ -16,6 +16,8 @@ remain the best few are worked out exactly, by `privcube.planning.search.search`
   theirs. The k + 1 then have exclusive or 0: the same block comes from each k of them, and has k + 1 tables at once
   (for k = 3 and 2^n attributes the Boolean Steiner quadruple system, for k = 2 and 2^n - 1 the lines of PG(n-1, 2)).
 - *Fourier coefficients* of as many attributes each, where all are binary.
+
+See THEORY section 3.2.
 """
 
 from __future__ import annotations

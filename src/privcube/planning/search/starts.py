@@ -9,6 +9,8 @@ Each is a list of bundles:
   projective space. There any t points lie in a hyperplane of PG(t, q), so attributes that are given points, in turn,
   have all their t-way tables covered. PG(2, q) without a line is the affine plane; q = 1 stands for the thin space of
   t + 1 points, whose hyperplanes leave out one.
+
+See THEORY section 3.2.
 """
 
 from __future__ import annotations
