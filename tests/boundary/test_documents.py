@@ -124,7 +124,9 @@ def test_the_code_of_a_section_of_the_theory_cites_it_back(theory: dict[str, str
     for number, section in theory.items():
         for place in _code(section):
             home = _home(place)
-            assert number in _cited(home), f"{_page_name(home)} should cite THEORY section {number}, which lists {place}"
+            assert number in _cited(home), (
+                f"{_page_name(home)} should cite THEORY section {number}, which lists {place}"
+            )
 
 
 def _home(place: str) -> Path:

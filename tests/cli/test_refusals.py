@@ -51,7 +51,7 @@ BAD_SPECS = {
     "not TOML": ({"privacy": "epsilon = "}, ["TOML", "line "]),
     "a name with a line break": ({"attributes": '[[attributes]]\nname = "a\\nb"\nsize = 2'}, ["a\\nb"]),
     "a key with a line break": ({"privacy": '"a\\nb" = 1'}, ["a\\nb"]),
-    "a key that colours the terminal": ({"privacy": '"\\u001b[31m" = 1'}, ["privacy.", "x1b"]),
+    "a key that colors the terminal": ({"privacy": '"\\u001b[31m" = 1'}, ["privacy.", "x1b"]),
 }
 BAD_AMOUNTS = [
     "0",

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.xdist_group("experiments")  # the fixture is made once
 
 @pytest.mark.parametrize("name", ["accuracy", "gaussian"])
 def test_predictions_are_in_order(results: Path, name: str) -> None:
-    """S+ is never worse than S, ours never worse than any, by the variance that budgets minimise."""
+    """S+ is never worse than S, ours never worse than any, by the variance that budgets minimize."""
     rows = read_rows(results / f"{name}.csv")
     assert rows
     for one in rows:

@@ -53,7 +53,7 @@ def ratios_of(structure: Structure, guarantee: Guarantee, wanted: np.ndarray) ->
 
 
 def slow_optimum(ratios: np.ndarray) -> float:
-    """The slow twin, as a geometric programme: minimise y, log sum_b A_tb exp(-x_b) <= y, log sum_b exp(x_b) <= 0."""
+    """The slow twin, as a geometric program: minimize y, log sum_b A_tb exp(-x_b) <= y, log sum_b exp(x_b) <= 0."""
     count = ratios.shape[1]
 
     def parts(point: np.ndarray) -> np.ndarray:

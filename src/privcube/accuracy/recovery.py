@@ -1,6 +1,6 @@
 """Recovery (step 3): noisy answers to query groups become consistent tables. Zone: PUBLIC.
 
-Optimal recovery is generalised least squares in closed form (THEORY section 2; the paper's section 3.2 with no matrix):
+Optimal recovery is generalized least squares in closed form (THEORY section 2; the paper's section 3.2 with no matrix):
 each group's answers are split into residual coordinates, the estimate of a residual is the mean of what the groups say
 about it, weighted by f_gb / v_g, and a table is put together from its residuals. All tables come from the same
 residuals, so they agree on every shared margin. Groups and tables of one shape are handled together, a slice of memory

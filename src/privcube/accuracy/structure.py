@@ -1,6 +1,6 @@
 """Predicted accuracy of query groups for a workload, in closed form. Zone: PUBLIC.
 
-With noise of variance v_g on every row of group g, generalised least squares gives the counts the covariance
+With noise of variance v_g on every row of group g, generalized least squares gives the counts the covariance
 sum_b Pi_b / p_b over the residuals b, with p_b = sum_g f_gb / v_g (THEORY section 2; the paper's equation (nonunifR)
 in section 3.2 for structured S). A query q then has variance sum_b |Pi_b q|^2 / p_b. Both f and |Pi_b q|^2 are products
 over axes. Here every axis is divided by its number of leaves, so that the size N of the domain never appears:

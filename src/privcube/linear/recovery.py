@@ -1,4 +1,4 @@
-"""Optimal recovery (step 3, section 3.2) for explicit matrices: generalised least squares. Zone: PUBLIC.
+"""Optimal recovery (step 3, section 3.2) for explicit matrices: generalized least squares. Zone: PUBLIC.
 
 R = Q (S' W S)^+ S' W with W = diag(1/variance). S may have fewer independent rows than columns: all that counts is that
 every query is a combination of rows of S. That is checked, and a query that is not is refused by its number.

@@ -134,7 +134,7 @@ class Plan:
 
     @property
     def weighted_variance(self) -> float:
-        """The same with every table's weight: what the budgets minimise."""
+        """The same with every table's weight: what the budgets minimize."""
         parts = zip(self.workload.weights, self._cells, self.table_variances, strict=True)
         return math.fsum(a * c * v for a, c, v in parts)
 

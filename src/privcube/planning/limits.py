@@ -5,7 +5,7 @@ The limits are for one record more or less. With S'S = X, equal noise on the row
 - Of all X with a diagonal of at most 1, trace X <= n, so trace(W X^-1) >= (sum of the roots of W's eigenvalues)^2 / n:
   the SVD bound of Li and Miklau (2013). Gaussian noise of variance 1/(2 rho) cannot do better.
 - Tables of cells look alike from every cell, so X may be taken so, and the bound is reached, by residuals:
-  (sum_b sqrt(k_b c_b))^2 (THEORY section 4). It is the optimum. That of the largest variance is a convex programme with
+  (sum_b sqrt(k_b c_b))^2 (THEORY section 4). It is the optimum. That of the largest variance is a convex program with
   a certificate (`privcube.planning.minimax`).
 - Laplace noise has variance 2/epsilon^2 and columns no longer than 1 in L1, so neither in L2: twice the bound holds for
   independent noise on rows. It is not proved for max-norm noise, where groups share a budget: there it is a yardstick.

@@ -2,7 +2,7 @@
 
 Tables agree exactly if they come from one set of residual coordinates (for binary attributes, Fourier coefficients).
 The nearest ones in L2 are the recovery of the tables from themselves with equal noise: a closed form. In L1 and
-L-infinity they are linear programmes over the coordinates, m variables for K cells, whatever the size of the domain.
+L-infinity they are linear programs over the coordinates, m variables for K cells, whatever the size of the domain.
 By the triangle inequality the result is at most twice as far from the truth as the input.
 
 See THEORY section 5.
@@ -49,7 +49,7 @@ def consistent_tables(schema: Schema, tables: Mapping[Table, Floats], norm: floa
     frame = Frame(schema, "natural", leveled=_leveled(given))
     chains = zip(frame.fan_outs, schema, strict=True)
     shares = [real_shares(chain, frame.positions(attribute)) for chain, attribute in chains]
-    return _by_projection(frame, given, shares) if norm == 2 else _by_programme(frame, given, shares, norm)
+    return _by_projection(frame, given, shares) if norm == 2 else _by_program(frame, given, shares, norm)
 
 
 def _by_projection(frame: Frame, tables: dict[Table, Floats], shares: list[list[Floats]]) -> dict[Table, Floats]:
@@ -59,7 +59,7 @@ def _by_projection(frame: Frame, tables: dict[Table, Floats], shares: list[list[
     return recover_cells(frame, names, groups, np.ones(len(names)), values, shares if frame.has_padding else None)
 
 
-def _by_programme(
+def _by_program(
     frame: Frame, tables: dict[Table, Floats], shares: list[list[Floats]], norm: float
 ) -> dict[Table, Floats]:
     sparse = scipy_sparse()

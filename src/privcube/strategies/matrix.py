@@ -1,4 +1,4 @@
-"""M: an explicit matrix optimised for the workload, on the few attributes that it uses (HDMM's OPT_0). Zone: PUBLIC.
+"""M: an explicit matrix optimized for the workload, on the few attributes that it uses (HDMM's OPT_0). Zone: PUBLIC.
 
 Under a pure guarantee it is the best p-identity matrix found (`privcube.linear.p_identity`), under Gaussian noise the
 optimum over all matrices (`privcube.linear.gaussian_optimum`); of one table, a product over its attributes, the optimum

@@ -1,6 +1,6 @@
 """Conversions between zCDP and (epsilon, delta), against mpmath and against exact discrete Gaussian noise.
 
-The reference optimises alpha by golden section with 80 digits, so a conversion that rounds the wrong way in its
+The reference optimizes alpha by golden section with 80 digits, so a conversion that rounds the wrong way in its
 thirtieth digit is caught.
 """
 

@@ -1,7 +1,7 @@
 """The search for groups and bundles under a pure guarantee: annealing of many plans at once. Zone: PUBLIC.
 
 No data is seen: the predicted error of a plan is a closed form (`privcube.planning.search.closed_form`), and a search
-over plans minimises it. Several plans are annealed side by side, from different starts. At each step every plan is
+over plans minimizes it. Several plans are annealed side by side, from different starts. At each step every plan is
 offered one change (a group altered, dropped, added, moved to another bundle, two groups replaced by their union, two
 bundles merged, an attribute given to or taken from all groups of a bundle), budgets are adapted in two rounds, and the
 change is taken if the error falls, or with probability exp(-rise / temperature). The temperature falls by a factor of
