@@ -120,7 +120,8 @@ class Plain(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return str(self)
+        # Names of attributes may stand in it, and those may hold what moves a terminal's cursor.
+        return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in self)
 
 
 def quoted(value: object) -> str:

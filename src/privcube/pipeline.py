@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from privcube.errors import LedgerError, PlanError, SpecError
+from privcube.errors import LedgerError, Plain, PlanError, SpecError
 from privcube.model.amounts import decimal_text
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.spec import DataSource, Spec
@@ -75,7 +75,9 @@ def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), prog
     planned = _plan_of(spec, plan, progress)
     output = folder / spec.output
     if os.path.lexists(output):
-        raise SpecError(f"output {spec.output!r}", expected="a new folder (nothing is overwritten)", given="one there")
+        raise SpecError(
+            f"output {spec.output!r}", expected="a new folder (nothing is overwritten)", given=Plain("one that exists")
+        )
     ledger = None if spec.ledger is None else _open(spec, folder)
     staged = output.parent / f".{output.name}.staged-{planned.digest[:12]}-{os.getpid()}"
     _make(staged)
@@ -111,7 +113,7 @@ def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
         return plan_as(spec.workload, spec.guarantee, spec.options, progress=progress)
     if plan.workload != spec.workload or plan.guarantee != spec.guarantee:
         raise PlanError(
-            "plan", expected="the schema, tables and guarantee of the spec", given="others: the spec was changed"
+            "plan", expected="the schema, tables and guarantee of the spec", given=Plain("others: the spec was changed")
         )
     return plan
 
@@ -169,7 +171,7 @@ def _is_published(entry: Entry) -> bool:
 
 def _open(spec: Spec, folder: Path, *, create: bool = True) -> DurableLedger:
     if spec.ledger is None:
-        raise LedgerError("ledger", expected="a ledger in the spec: [privacy] ledger = ...", given="none")
+        raise LedgerError("ledger", expected="a ledger in the spec: [privacy] ledger = ...", given=Plain("none"))
     location = spec.ledger.path if is_url(spec.ledger.path) else str(folder / spec.ledger.path)
     if not create and not is_url(location) and not Path(location).exists():
         raise LedgerError(f"ledger {spec.ledger.path!r}", expected="a file that is there; a release creates it")
@@ -225,7 +227,7 @@ def _make(folder: Path) -> None:
         folder.mkdir()
     except OSError as problem:
         raise SpecError(
-            f"output {folder.parent.name or '.'!r}", expected="a folder to write in", given=problem.strerror
+            f"output {folder.parent.name or '.'!r}", expected="a folder to write in", given=Plain(problem.strerror)
         ) from None
 
 
@@ -234,4 +236,4 @@ def _rename(staged: Path, final: Path) -> None:
         staged.rename(final)
         synced_folder(final.parent)
     except OSError as problem:
-        raise SpecError(f"output {final.name!r}", expected="a new folder", given=problem.strerror) from None
+        raise SpecError(f"output {final.name!r}", expected="a new folder", given=Plain(problem.strerror)) from None

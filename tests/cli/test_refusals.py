@@ -39,7 +39,7 @@ BAD_SPECS = {
     "weight 0": ({"workload": 'tables = [{attributes = ["sex"], weight = 0}]'}, ["weight"]),
     "no budget": ({"privacy": ""}, ["epsilon alone, epsilon and delta, or rho alone"]),
     "epsilon and rho": ({"privacy": 'epsilon = "1"\nrho = "1"'}, ["epsilon and rho"]),
-    "delta alone": ({"privacy": 'delta = "1e-6"'}, ["given 'delta'"]),
+    "delta alone": ({"privacy": 'delta = "1e-6"'}, ["given delta"]),
     "delta 0": ({"privacy": 'epsilon = "1"\ndelta = "0"'}, ["delta", "given '0'"]),
     "delta 1": ({"privacy": 'epsilon = "1"\ndelta = "1"'}, ["delta", "given '1'"]),
     "delta 2": ({"privacy": 'epsilon = "1"\ndelta = 2'}, ["delta", "given 2"]),

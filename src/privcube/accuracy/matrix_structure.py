@@ -22,7 +22,7 @@ from privcube.accuracy.layout import with_ranges
 from privcube.accuracy.ranges import bounds, gram
 from privcube.accuracy.structure import Structure, WorkloadIndex
 from privcube.algebra.lattice import Floats, Integers
-from privcube.errors import PlanError, counted
+from privcube.errors import Plain, PlanError, counted
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, MatrixGroup, is_structured, product_groups
@@ -55,7 +55,7 @@ class ExplicitStructure:
             raise PlanError(
                 "explicit rows",
                 expected=f"a domain of at most {MOST_CELLS:,} cells",
-                given=f"{counted(schema.domain_size)} cells",
+                given=Plain(f"{counted(schema.domain_size)} cells"),
             )
         parts = [_group_rows(schema, group) for group in groups]
         return cls(
@@ -80,7 +80,7 @@ class ExplicitStructure:
                 raise PlanError(
                     "strategy",
                     expected="rows that every query is a combination of",
-                    given=f"none for {table_name(table)}",
+                    given=Plain(f"none for {table_name(table)}"),
                 )
         return np.array([float(query_variances(self.schema, table, factor).mean()) for table in self.workload])
 

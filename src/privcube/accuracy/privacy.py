@@ -16,7 +16,7 @@ from itertools import pairwise
 from math import prod
 from typing import get_args
 
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.documents.plans import digest_of, plan_document
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, MatrixGroup, PartKind, SketchGroup
@@ -28,7 +28,9 @@ from privcube.model.sensitivity import largest_l1, squared_l2
 def verify_privacy(plan: Plan) -> None:
     """Refuse a plan whose cost is not proved to be within its guarantee."""
     if plan.digest != digest_of(plan_document(plan)):
-        raise PlanError("plan", expected="a digest that fits the plan", given="one that does not: it was changed")
+        raise PlanError(
+            "plan", expected="a digest that fits the plan", given=Plain("one that does not: it was changed")
+        )
     if plan.guarantee.calibration != "zcdp":
         raise PlanError(
             "calibration", expected="zcdp for a release; the classic constant is not proved for whole-number noise"
@@ -37,7 +39,7 @@ def verify_privacy(plan: Plan) -> None:
         _check_group(plan.frame, group)
     cost, limit = privacy_cost(plan), plan.guarantee.capacity
     if cost > limit:
-        raise PlanError("plan", expected=f"a cost of at most {limit}", given=f"{cost}")
+        raise PlanError("plan", expected=f"a cost of at most {limit}", given=Plain(f"{cost}"))
 
 
 def privacy_cost(plan: Plan) -> Fraction:

@@ -19,7 +19,7 @@ import numpy as np
 
 from privcube.accuracy.ranges import bounds, gram
 from privcube.algebra.lattice import Floats
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
 from privcube.model.levels import Partition
@@ -135,7 +135,7 @@ def asked_products(frame: Frame, entry: str | Axis) -> Floats:
     sizes = frame.nested_sizes(attribute, level)
     if sizes[-1] > _MOST_PADDED:
         expected = f"at most {_MOST_PADDED:,} cells on axes with more cells than values"
-        raise PlanError(repr(attribute.name), expected=expected, given=f"{sizes[-1]:,}")
+        raise PlanError(repr(attribute.name), expected=expected, given=Plain(f"{sizes[-1]:,}"))
     real = np.asarray(frame.positions(attribute, level), dtype=np.int64)
     cells = attribute.ordered_cells if axis.queries != "cells" else len(real)
     count = cells * (cells + 1) // 2 if axis.queries == "ranges" else cells

@@ -21,7 +21,7 @@ from privcube.accuracy.layout import Layout
 from privcube.accuracy.structure import group_family
 from privcube.algebra.lattice import Batch, Family, Floats, Integers, ResidualIndex
 from privcube.algebra.residuals import from_residuals, helmert_to_residuals, level_slice, to_residuals
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import (
     GroupPart,
@@ -137,7 +137,7 @@ class _Residuals:
         """Put the tables together from the weighted means."""
         missed = np.flatnonzero(self.precision <= 0)
         if len(missed):
-            raise PlanError("recovery", expected="groups that determine every table", given="some that do not")
+            raise PlanError("recovery", expected="groups that determine every table", given=Plain("some that do not"))
         for dim, rows in self.store.items():
             rows /= self.precision[self.dim == dim][:, None]
         layout, tables = Layout(self.frame), self.wanted_tables

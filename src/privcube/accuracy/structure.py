@@ -23,7 +23,7 @@ import numpy as np
 from privcube.accuracy.published import is_padded, mean_energies
 from privcube.accuracy.ranges import energies
 from privcube.algebra.lattice import Family, Floats, Incidence, Integers, Part, ResidualIndex
-from privcube.errors import PlanError, counted
+from privcube.errors import Plain, PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
 from privcube.model.workload import Axis, Workload, table_name
@@ -103,7 +103,9 @@ class Structure:
             missed = self.asks.row[~known[self.asks.column]].min()
             table = list(self.workload)[int(missed)]
             raise PlanError(
-                "strategy", expected="measurements that determine every table", given=f"none for {table_name(table)}"
+                "strategy",
+                expected="measurements that determine every table",
+                given=Plain(f"none for {table_name(table)}"),
             )
 
     def importance(self) -> Floats:
@@ -128,7 +130,9 @@ def refuse_too_large(tables: Family) -> None:
     for count, most, what in ((max(below), MOST_BELOW_A_TABLE, "a table"), (sum(below), MOST_BELOW_ALL, "all tables")):
         if count > most:
             raise PlanError(
-                "strategy", expected=f"at most {most:,} residuals below {what} in its frame", given=counted(count)
+                "strategy",
+                expected=f"at most {most:,} residuals below {what} in its frame",
+                given=Plain(counted(count)),
             )
 
 

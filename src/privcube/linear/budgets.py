@@ -19,7 +19,7 @@ import numpy as np
 from privcube.algebra.budgets import gaussian_budgets, laplace_budgets
 from privcube.algebra.lattice import Floats
 from privcube.algebra.sparse import as_csr
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.extras import load
 from privcube.linear.grouping import grouping
 from privcube.linear.recovery import optimal_recovery, predicted_variances
@@ -73,12 +73,14 @@ def optimal_budgets(
         raise PlanError("recovery", expected=f"{matrix.shape[0]} columns, one per row of S", given=len(coefficients))
     coefficients[np.diff(matrix.indptr) == 0] = 0.0  # a row of zeros costs nothing and tells nothing
     if not coefficients.any():
-        raise PlanError("recovery", expected="at least one row of S in use", given="a matrix of zeros")
+        raise PlanError("recovery", expected="at least one row of S in use", given=Plain("a matrix of zeros"))
     found = None if method == "convex" else grouping(matrix)
     if found is not None and method == "auto" and not _alike(matrix, coefficients, found.group_of):
         found = None
     if found is None and method == "grouping":
-        raise PlanError("strategy", expected="the grouping property", given="rows that cannot be grouped greedily")
+        raise PlanError(
+            "strategy", expected="the grouping property", given=Plain("rows that cannot be grouped greedily")
+        )
     if found is None:
         return epsilon * _convex(matrix, coefficients, noise)
     sums = np.bincount(found.group_of, coefficients, minlength=len(found.magnitudes)).astype(np.float64)
@@ -176,7 +178,7 @@ def _convex(matrix: Any, coefficients: Floats, noise: Noise) -> Floats:
     )
     solution = solver.solve()
     if str(solution.status) not in ("Solved", "AlmostSolved"):
-        raise PlanError("budgets", expected="a solution of the convex program", given=str(solution.status))
+        raise PlanError("budgets", expected="a solution of the convex program", given=Plain(str(solution.status)))
     found = np.maximum(np.array(solution.x)[:count], 0.0)
     found = np.sqrt(found) if noise == "gaussian" else found
     budgets = np.zeros(len(coefficients))

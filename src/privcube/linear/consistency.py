@@ -15,7 +15,7 @@ import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
 from privcube.algebra.sparse import as_csr, as_dense, scipy_sparse
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.extras import load
 
 NORMS: Final = (1, 2, np.inf)
@@ -75,7 +75,7 @@ def _least_sum(optimize: Any, matrix: Any, target: Floats) -> Floats:
         distance = float(np.abs(matrix @ found - target).sum())
         if distance <= -result.fun + 1e-7 * max(1.0, float(np.abs(target).sum())):
             return found
-    raise PlanError("consistency", expected="a solution of the linear program", given=result.message)
+    raise PlanError("consistency", expected="a solution of the linear program", given=Plain(result.message))
 
 
 def _least_largest(optimize: Any, matrix: Any, target: Floats) -> Floats:
@@ -87,5 +87,5 @@ def _least_largest(optimize: Any, matrix: Any, target: Floats) -> Floats:
     bounds = [(None, None)] * matrix.shape[1] + [(0, None)]
     result = optimize.linprog(cost, A_ub=both, b_ub=np.concatenate([target, -target]), bounds=bounds, method="highs")
     if result.status != 0:
-        raise PlanError("consistency", expected="a solution of the linear program", given=result.message)
+        raise PlanError("consistency", expected="a solution of the linear program", given=Plain(result.message))
     return np.asarray(result.x[:-1])

@@ -25,7 +25,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.frame import Frame
 from privcube.model.privacy.guarantee import Neighbors
 from privcube.model.workload import Axis, Table
@@ -179,7 +179,7 @@ def product_groups(groups: Iterable[Group]) -> list[QueryGroup]:
     products = []
     for group in groups:
         if isinstance(group, SketchGroup | MatrixGroup):
-            raise PlanError("groups", expected="products over axes", given="rows without product structure")
+            raise PlanError("groups", expected="products over axes", given=Plain("rows without product structure"))
         products.append(group)
     return products
 

@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.documents.plans import digest_of, plan_document, plan_parts
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, group_rows, has_helmert
@@ -60,7 +60,7 @@ class Plan:
             if not isinstance(self.guarantee, PureDP) or not all(self.bundles):
                 raise PlanError("plan", expected="bundles of at least one group, under a pure guarantee")
         if isinstance(self.guarantee, PureDP) and any(has_helmert(group) for group in self.groups):
-            raise PlanError("plan", expected="Gaussian noise for Helmert rows", given="a pure guarantee")
+            raise PlanError("plan", expected="Gaussian noise for Helmert rows", given=Plain("a pure guarantee"))
         if len(self.shares) != len(self.noised_together) or not self.groups:
             raise PlanError("plan", expected="one share of the budget per bundle, at least one group")
         if min(self.shares) < 1 or sum(self.shares) > self.denominator:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, get_args
 
-from privcube.errors import SchemaError, WorkloadError
+from privcube.errors import Plain, SchemaError, WorkloadError
 from privcube.model.schema import Schema
 
 Queries = Literal["cells", "prefixes", "ranges"]
@@ -77,7 +77,7 @@ class Workload:
     def __init__(self, schema: Schema, weights: Mapping[Table, float]) -> None:
         """Prefer the builders below; this takes tables in canonical form with their weights, in any order."""
         if not weights:
-            raise WorkloadError("workload", expected="at least one table", given="none")
+            raise WorkloadError("workload", expected="at least one table", given=Plain("none"))
         _refuse_too_many(len(weights))
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "_weights", {table: weights[table] for table in sorted(weights, key=self._place)})
@@ -96,7 +96,7 @@ class Workload:
         weighted = dict(zip(wanted, checked, strict=True))
         if len(weighted) < len(wanted):
             twice = next(table for table, times in Counter(wanted).items() if times > 1)
-            raise WorkloadError("tables", expected="every table once", given=f"{table_name(twice)} twice")
+            raise WorkloadError("tables", expected="every table once", given=Plain(f"{table_name(twice)} twice"))
         return cls(schema, weighted)
 
     @classmethod

@@ -28,7 +28,7 @@ from privcube.accuracy.matrix_structure import ExplicitStructure, structure_of
 from privcube.accuracy.structure import Structure
 from privcube.algebra.budgets import gaussian_budgets, laplace_budgets
 from privcube.algebra.lattice import Floats, Incidence, Integers
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group
 from privcube.model.options import PlanOptions, Strategy
@@ -126,7 +126,7 @@ def _require_drawable(plan: Plan) -> None:
                 raise PlanError(
                     "bundle",
                     expected=f"noise of a scale of at most {most:,} for so many rows",
-                    given=f"{float(scale):,.0f}; ask for more epsilon or another strategy",
+                    given=Plain(f"{float(scale):,.0f}; ask for more epsilon or another strategy"),
                 )
 
 

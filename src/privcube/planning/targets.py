@@ -30,7 +30,7 @@ import numpy as np
 
 from privcube.accuracy.intervals import interval_factor
 from privcube.accuracy.predictor import Predictor, predictor
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.groups import is_structured
 from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
@@ -116,7 +116,7 @@ def planned_for(
     if not isinstance(guarantee, get_args(Guarantee)):
         raise PlanError("guarantee", expected="PureDP, ApproxDP or ZCDP", given=guarantee)
     if not targets:
-        raise PlanError("targets", expected="a margin for at least one table", given="none")
+        raise PlanError("targets", expected="a margin for at least one table", given=Plain("none"))
     for target in targets:
         if target.table not in workload:
             available = [table_name(each) for each in workload]

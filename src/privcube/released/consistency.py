@@ -22,7 +22,7 @@ from privcube.accuracy.recovery import recover_cells
 from privcube.algebra.lattice import Floats, Integers
 from privcube.algebra.residuals import from_residuals, level_slice, real_shares
 from privcube.algebra.sparse import scipy_sparse
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.linear.consistency import NORMS, nearest
 from privcube.model.frame import Frame
 from privcube.model.groups import QueryGroup, cells_groups
@@ -45,7 +45,7 @@ def consistent_tables(schema: Schema, tables: Mapping[Table, Floats], norm: floa
         raise PlanError("norm", expected="1, 2 or infinity", given=norm)
     given = {table: _checked(schema, table, counts) for table, counts in tables.items()}
     if not given:
-        raise PlanError("tables", expected="at least one", given="none")
+        raise PlanError("tables", expected="at least one", given=Plain("none"))
     frame = Frame(schema, "natural", leveled=_leveled(given))
     chains = zip(frame.fan_outs, schema, strict=True)
     shares = [real_shares(chain, frame.positions(attribute)) for chain, attribute in chains]

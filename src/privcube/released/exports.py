@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from privcube.errors import ArtifactError
+from privcube.errors import ArtifactError, Plain
 from privcube.extras import load
 from privcube.model.workload import Entry, canonical, table_name
 from privcube.progress import ERROR_BARS, PACKING, WRITING, Progress, silent, told
@@ -44,10 +44,10 @@ def export(
     if format not in FORMATS:
         raise ArtifactError("format", expected="one of them", given=format, available=FORMATS)
     if not tables:
-        raise ArtifactError("export", expected="at least one table", given="none")
+        raise ArtifactError("export", expected="at least one table", given=Plain("none"))
     target = Path(path)
     if target.exists():
-        raise ArtifactError(str(target), expected="a new file (nothing is overwritten)", given="one that exists")
+        raise ArtifactError(str(target), expected="a new file (nothing is overwritten)", given=Plain("one that exists"))
     wanted = list(dict.fromkeys(canonical(release.workload.schema, table) for table in tables))
     release.recover(progress)
     values = [release.values(table, CONFIDENCE) for table in told(wanted, ERROR_BARS, progress)]

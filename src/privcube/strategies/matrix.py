@@ -22,7 +22,7 @@ import numpy as np
 
 from privcube.accuracy.matrix_structure import MOST_CELLS, axis_of, entry_gram, membership, schema_of, workload_gram
 from privcube.algebra.lattice import Floats, Integers
-from privcube.errors import PlanError, counted
+from privcube.errors import Plain, PlanError, counted
 from privcube.linear.gaussian_optimum import gaussian_optimum
 from privcube.linear.p_identity import p_identity
 from privcube.model.attribute import Attribute
@@ -47,13 +47,13 @@ _GAPS: Final = (1e-9, 1e-6)
 def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
     """S = one explicit matrix over the cells of all attributes that some table uses."""
     if not any(workload):
-        raise PlanError("matrix", expected="a table with attributes", given="the total alone")
+        raise PlanError("matrix", expected="a table with attributes", given=Plain("the total alone"))
     schema = schema_of(workload)
     if schema.domain_size > MOST_CELLS:
         raise PlanError(
             "matrix",
             expected=f"at most {MOST_CELLS:,} cells of the attributes in the workload together",
-            given=f"{counted(schema.domain_size)} cells",
+            given=Plain(f"{counted(schema.domain_size)} cells"),
             available=["hierarchy", "wavelet", "marginals", "auto"],
         )
     pure = isinstance(guarantee, PureDP)

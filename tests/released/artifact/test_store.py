@@ -631,7 +631,7 @@ def test_a_limit_of_the_system_and_a_kill_leave_no_artifact(tmp_path: Path) -> N
     done = subprocess.run(
         [sys.executable, "-c", KILLED], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.stdout.splitlines() == ["artifact: expected a place that can be written, given 'File too large'", "[]"]
+    assert done.stdout.splitlines() == ["artifact: expected a place that can be written, given File too large", "[]"]
     assert done.returncode == -9
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".killed.staged-")

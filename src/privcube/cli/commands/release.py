@@ -69,14 +69,14 @@ def publish_with_progress(spec: Spec, plan: Plan | None, folder: Path) -> Path:
 
 
 def _read_plan(file: str) -> Plan:
-    from privcube.errors import PlanError
+    from privcube.errors import Plain, PlanError
     from privcube.model.plan import Plan
 
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, ValueError) as problem:  # ValueError: no text in UTF-8, or a path with a zero byte in it
         reason = getattr(problem, "strerror", None) or "not text in UTF-8"
-        raise PlanError(f"plan {Path(file).name!r}", expected="a file that can be read", given=reason) from None
+        raise PlanError(f"plan {Path(file).name!r}", expected="a file that can be read", given=Plain(reason)) from None
     return Plan.from_json(text)
 
 

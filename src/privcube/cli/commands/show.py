@@ -86,7 +86,7 @@ def _list(release: Release, rows: int, as_json: bool) -> None:
 
 def _values(release: Release, words: tuple[str, ...], confidence: float) -> TableValues:
     from privcube.cli.tables import table_from
-    from privcube.errors import QueryError
+    from privcube.errors import Plain, QueryError
     from privcube.model.workload import table_cells, table_name
 
     schema = release.workload.schema
@@ -94,7 +94,9 @@ def _values(release: Release, words: tuple[str, ...], confidence: float) -> Tabl
     cells = table_cells(schema, table)
     if cells > _MOST_CELLS:
         raise QueryError(
-            table_name(table), expected=f"a table of at most {_MOST_CELLS:,} cells", given=count_of(cells, "cell")
+            table_name(table),
+            expected=f"a table of at most {_MOST_CELLS:,} cells",
+            given=Plain(count_of(cells, "cell")),
         )
     return release.values(table, confidence)
 

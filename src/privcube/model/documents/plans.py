@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from privcube.errors import PlanError, PrivcubeError
+from privcube.errors import Plain, PlanError, PrivcubeError
 from privcube.model.amounts import decimal_text
 from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, attribute_from
 from privcube.model.documents.toml_reader import Section
@@ -68,7 +68,9 @@ def plan_parts(text: str) -> dict[str, Any]:
         if document.get("format") != FORMAT:
             raise PlanError("plan", expected=f"the format {FORMAT!r}", given=document.get("format"))
         if given != digest_of(document):
-            raise PlanError("plan", expected="a digest that fits the plan", given="one that does not: it was changed")
+            raise PlanError(
+                "plan", expected="a digest that fits the plan", given=Plain("one that does not: it was changed")
+            )
         return _parts(document)
     except PrivcubeError:
         raise

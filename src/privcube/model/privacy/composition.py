@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from privcube.errors import GuaranteeError
+from privcube.errors import GuaranteeError, Plain
 from privcube.model.amounts import shown, shown_down
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 
@@ -28,13 +28,13 @@ def cost(spent: Guarantee, total: Guarantee) -> Fraction:
     (Fraction(1, 10), Fraction(1, 200))
     """
     if spent.unit != total.unit:
-        raise GuaranteeError("release", expected=f"the unit of the total, {total.unit}", given=spent.unit)
+        raise GuaranteeError("release", expected=f"the unit of the total, {total.unit}", given=Plain(spent.unit))
     for guarantee in (spent, total):
         if guarantee.calibration != "zcdp":
             raise GuaranteeError("calibration", expected="zcdp; the classic constant has no exact accounting")
     if isinstance(total, PureDP):
         if not isinstance(spent, PureDP):
-            raise GuaranteeError("release", expected="a pure guarantee, as the total is pure", given=str(spent))
+            raise GuaranteeError("release", expected="a pure guarantee, as the total is pure", given=Plain(str(spent)))
         return spent.epsilon
     return spent.epsilon**2 / 2 if isinstance(spent, PureDP) else spent.rho
 
@@ -52,7 +52,7 @@ def remaining(total: Guarantee, spent: Iterable[Guarantee]) -> Fraction:
             raise GuaranteeError(
                 "privacy budget",
                 expected=f"a release that costs at most what is left, {shown_down(left)}",
-                given=f"one that costs {shown(price)}",
+                given=Plain(f"one that costs {shown(price)}"),
             )
         left -= price
     return left

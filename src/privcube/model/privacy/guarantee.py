@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, Final, Literal, Self, get_args
 
-from privcube.errors import GuaranteeError
+from privcube.errors import GuaranteeError, Plain
 from privcube.model.amounts import Amount, exact, shown
 from privcube.model.privacy import zcdp
 
@@ -257,7 +257,7 @@ def guarantee_from(
     raise GuaranteeError(
         "privacy budget",
         expected="epsilon alone, epsilon and delta, or rho alone",
-        given=" and ".join(sorted(names)) or "none of them",
+        given=Plain(" and ".join(sorted(names)) or "none of them"),
     )
 
 

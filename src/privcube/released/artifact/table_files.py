@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from privcube.algebra.lattice import Floats, Integers
-from privcube.errors import ArtifactError
+from privcube.errors import ArtifactError, Plain
 from privcube.model.groups import group_rows
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
@@ -166,10 +166,12 @@ def read_table(path: Path, subject: str, columns: Sequence[str], cells: int) -> 
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             if (file.metadata.num_rows, file.schema_arrow.names) != (cells, list(columns)):
-                raise ArtifactError(subject, expected=f"{cells:,} rows and the columns of the plan", given="others")
+                raise ArtifactError(
+                    subject, expected=f"{cells:,} rows and the columns of the plan", given=Plain("others")
+                )
             return file.read()
     except (pa.ArrowException, OSError, ValueError, MemoryError):
-        raise ArtifactError(subject, expected="Parquet that can be read", given="something else") from None
+        raise ArtifactError(subject, expected="Parquet that can be read", given=Plain("something else")) from None
 
 
 def read_csv(path: Path, subject: str, types: Mapping[str, str]) -> Any:
@@ -177,9 +179,9 @@ def read_csv(path: Path, subject: str, types: Mapping[str, str]) -> Any:
     try:
         found = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=types))
     except (pa.ArrowException, OSError, ValueError, MemoryError):
-        raise ArtifactError(subject, expected="CSV that can be read", given="something else") from None
+        raise ArtifactError(subject, expected="CSV that can be read", given=Plain("something else")) from None
     if found.column_names != list(types):
-        raise ArtifactError(subject, expected="the columns of the plan", given="others")
+        raise ArtifactError(subject, expected="the columns of the plan", given=Plain("others"))
     return found
 
 
@@ -207,13 +209,13 @@ def read_measurements(path: Path, plan: Plan) -> Measurements:
     """Measurements of a plan from Parquet. A file too short for the plan's rows is refused before any is read."""
     subject, size = path.name, path.stat().st_size
     if plan.rows > size // 8:
-        raise ArtifactError(subject, expected="8 bytes for each of the plan's rows", given=f"{size:,} in all")
+        raise ArtifactError(subject, expected="8 bytes for each of the plan's rows", given=Plain(f"{size:,} in all"))
     table = read_table(path, subject, ("group", "row", "answer"), plan.rows)
     if any(column.type != pa.int64() or column.null_count for column in table.columns):
-        raise ArtifactError(subject, expected="whole numbers of 64 bits", given="others")
+        raise ArtifactError(subject, expected="whole numbers of 64 bits", given=Plain("others"))
     found = [column.to_numpy() for column in table.columns]
     if not all(np.array_equal(own, place) for own, place in zip(found, _places(plan), strict=False)):
-        raise ArtifactError(subject, expected="the groups and rows of the plan, in order", given="others")
+        raise ArtifactError(subject, expected="the groups and rows of the plan, in order", given=Plain("others"))
     return Measurements(plan, found[2])
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.algebra.lattice import Floats
-from privcube.errors import ArtifactError, PrivcubeError, counted, listed, quoted
+from privcube.errors import ArtifactError, Plain, PrivcubeError, counted, listed, quoted
 from privcube.model.amounts import shown
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
@@ -158,7 +158,7 @@ class _Artifact:
             self.contents.path(file)
             if table_cells(schema, table) > self.contents.sizes[file] // len(NUMBERS):
                 cells = counted(table_cells(schema, table))
-                raise ArtifactError(file, expected=f"a row for each of {cells} cells", given="fewer bytes")
+                raise ArtifactError(file, expected=f"a row for each of {cells} cells", given=Plain("fewer bytes"))
 
 
 # The checks, each of which returns what it found or raises what is wrong
@@ -184,7 +184,7 @@ def _checksums(artifact: _Artifact) -> str:
 def _plan(artifact: _Artifact) -> str:
     plan = artifact.plan
     if artifact.contents.text(PLAN) != plan_text(plan):
-        raise ArtifactError(PLAN, expected="the plan and nothing else", given="more, or in another order")
+        raise ArtifactError(PLAN, expected="the plan and nothing else", given=Plain("more, or in another order"))
     return f"{PLAN} fits its digest {plan.digest}"
 
 
@@ -220,7 +220,7 @@ def _statements(artifact: _Artifact) -> str:
         found = artifact.contents.text(name)
         right = found == text(plan, stated) if same else all(fact in " ".join(found.split()) for fact in facts(plan))
         if not right:
-            raise ArtifactError(name, expected="what follows from the plan", given="something else")
+            raise ArtifactError(name, expected="what follows from the plan", given=Plain("something else"))
     return f"{STATEMENT} and {REGISTRY} say what follows from the plan" + ("" if same else ", as far as facts go")
 
 
@@ -291,11 +291,13 @@ def _index(artifact: _Artifact) -> str:
     std_errors = [float(np.sqrt(np.mean(again["std_error"] ** 2))) for again in artifact.again]
     expected, found = index_rows(artifact.plan.workload, std_errors), artifact.contents.document(INDEX[1])
     if not isinstance(found, list) or not all(map(_same_row, found, expected)) or len(found) != len(expected):
-        raise ArtifactError(INDEX[1], expected="the tables of the plan and their standard errors", given="others")
+        raise ArtifactError(
+            INDEX[1], expected="the tables of the plan and their standard errors", given=Plain("others")
+        )
     table = index_table(found)
     types = {field.name: str(field.type) for field in table.schema}
     if read_csv(artifact.contents.path(INDEX[0]), INDEX[0], types) != table:
-        raise ArtifactError(INDEX[0], expected=f"the tables that {INDEX[1]} lists", given="others")
+        raise ArtifactError(INDEX[0], expected=f"the tables that {INDEX[1]} lists", given=Plain("others"))
     return f"{INDEX[0]} and {INDEX[1]} list the tables of the plan"
 
 
