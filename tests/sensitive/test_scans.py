@@ -21,8 +21,9 @@ from holders import request_for
 from privcube import Attribute
 from privcube.errors import DataError
 from privcube.sensitive import scans
+from privcube.sensitive.duckdb_session import column_kind
 from privcube.sensitive.engine import CountRequest
-from privcube.sensitive.scans import column_kind, found_files
+from privcube.sensitive.scans import found_files
 from privcube.sensitive.sources import engine_for
 
 LETTERS = [Attribute("a", values=["x", "y", "z"]), Attribute("b", size=4, missing="category", other="category")]

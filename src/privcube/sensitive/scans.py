@@ -15,41 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privcube.errors import DataError
-from privcube.sensitive.coding import ColumnKind, quoted_name, quoted_text
+from privcube.sensitive.coding import quoted_name, quoted_text
+from privcube.sensitive.duckdb_session import Columns, described
 from privcube.sensitive.refusals import without_quotes
 
 if TYPE_CHECKING:
     import duckdb
 
-Columns = list[tuple[str, ColumnKind | None]]
-
 _SEPARATORS: Final = ",;\t|"
 _LONGEST_HEADER: Final = 1 << 20
 _WITH_FRACTIONS: Final[tuple[Any, ...]] = (float, np.floating, Decimal)
-
-
-def column_kind(kind: str) -> ColumnKind | None:
-    """What DuckDB calls a type, as the coding rule sees it; None for what cannot be coded.
-
-    >>> [column_kind(kind) for kind in ("VARCHAR", "UTINYINT", "DECIMAL(9,2)", "DATE", "ENUM('a')", "INTEGER[]")]
-    ['text', 'integer', 'decimal', 'text', 'text', None]
-    """
-    if kind.endswith("]"):
-        return None
-    plain = kind.partition("(")[0]
-    if plain in ("VARCHAR", "ENUM", "UUID", "DATE", '"NULL"'):  # the last: a column of nothing but nulls
-        return "text"
-    if plain.endswith(("INT", "INTEGER")):
-        return "integer"
-    if plain in ("FLOAT", "DOUBLE"):
-        return "float"
-    return {"DECIMAL": "decimal", "BOOLEAN": "boolean"}.get(plain)  # type: ignore[return-value]
-
-
-def described(connection: duckdb.DuckDBPyConnection, source: str) -> Columns:
-    """The columns of anything that can be selected from; the query is bound, not run."""
-    relation = connection.sql(f"SELECT * FROM {source} LIMIT 0")
-    return [(name, column_kind(str(kind))) for name, kind in zip(relation.columns, relation.types, strict=True)]
 
 
 def found_files(pattern: str) -> list[str]:

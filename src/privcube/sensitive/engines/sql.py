@@ -27,10 +27,9 @@ from privcube.sensitive.coding import DUCKDB, POSTGRESQL, ColumnKind, Dialect, c
 from privcube.sensitive.counting import Counts, TableCounter, checked_cells, code_bytes, summed
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.cover import Block, Positions, cover
+from privcube.sensitive.duckdb_session import Columns, column_kind, connected
 from privcube.sensitive.engine import CountRequest
-from privcube.sensitive.engines.local import connected
 from privcube.sensitive.refusals import Plain, checked_kinds, refuse_nobody, refuse_values, without_quotes
-from privcube.sensitive.scans import Columns, column_kind
 
 Numbers = NDArray[np.int64]
 

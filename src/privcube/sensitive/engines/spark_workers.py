@@ -16,7 +16,7 @@ import numpy as np
 
 from privcube.sensitive.counting import Codes, Counts, TableCounter, code_bytes
 from privcube.sensitive.cover import Block, Positions
-from privcube.sensitive.engines.local import connected
+from privcube.sensitive.duckdb_session import connected
 from privcube.version import __version__
 
 if TYPE_CHECKING:
