@@ -449,7 +449,7 @@ def test_tables_views_and_queries(database: Path) -> None:
     "query", ["DROP TABLE people", "SELECT 1; DROP TABLE people", "DELETE FROM people", "SELECT nothing", ""]
 )
 def test_what_is_no_query_is_refused_before_counting(database: Path, query: str) -> None:
-    with pytest.raises(DataError, match=r"database 'people.duckdb': expected a source that can be read"):
+    with pytest.raises(DataError, match=r"query of DuckDB database 'people.duckdb': expected .*one SELECT"):
         engine_for(database, None, query).prepare(request_for(LETTERS))
     assert counts_of_a(database, "people") == [1, 1, 0]
 
@@ -460,7 +460,7 @@ def test_a_table_that_is_not_there_is_not_looked_for_among_variables(
     """DuckDB would take a data frame that happens to have the name, in the function or module that calls it."""
     monkeypatch.setattr(scans, "absent", pd.DataFrame({"a": ["x"], "b": [1]}), raising=False)
     for table in ("absent", "absent.csv", "/etc/passwd"):
-        with pytest.raises(DataError, match="expected a source that can be read"):
+        with pytest.raises(DataError, match="expected something that is there, can be read"):
             engine_for(database, table).prepare(request_for(LETTERS))
 
 
@@ -474,7 +474,7 @@ def test_collations_of_columns_play_no_role(database: Path) -> None:
 @pytest.mark.parametrize("raw", [b"", b"no database", b"SQLite format 3\x00" + b"\x00" * 100])
 def test_what_is_no_database_is_refused_before_counting(raw: bytes, tmp_path: Path) -> None:
     (tmp_path / "people.db").write_bytes(raw)
-    with pytest.raises(DataError, match=r"database 'people.db': expected a source that can be read"):
+    with pytest.raises(DataError, match=r"of DuckDB database 'people.db': expected a DuckDB file that can be read"):
         engine_for(tmp_path / "people.db", "people").prepare(request_for(LETTERS))
 
 

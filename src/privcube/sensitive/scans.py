@@ -18,6 +18,7 @@ from privcube.errors import DataError
 from privcube.sensitive.coding import quoted_name, quoted_text
 from privcube.sensitive.duckdb_session import Columns, described
 from privcube.sensitive.refusals import without_quotes
+from privcube.sensitive.selects import select_from
 
 if TYPE_CHECKING:
     import duckdb
@@ -143,34 +144,41 @@ def _parquet(files: Sequence[str]) -> str:
 
 
 class DuckDBFile:
-    """A table, view or query of a DuckDB database file, opened for reading only."""
+    """A table, view or query of a DuckDB database file, opened for reading only. Nothing else opens such files."""
 
-    def __init__(self, file: str, table: str | None, query: str | None) -> None:
-        self.name = f"database {Path(file).name!r}"
-        if (table is None) == (query is None):
-            raise DataError(self.name, expected="a table or a query to read from it")
-        self._file = file
-        named = ".".join(map(quoted_name, (table or "").split(".")))
-        self._what = f"FROM {named}" if query is None else f"({query}\n)"
+    def __init__(self, file: str | Path, table: str | None, query: str | None) -> None:
+        self._file = Path(file)
+        asked = select_from(f"DuckDB database {self._file.name!r}", table, query)
+        self.name, self._statement = asked.name, asked.statement
 
     def columns(self, connection: duckdb.DuckDBPyConnection) -> Columns:
-        """Of the table or query."""
+        """Of the table or query, which is bound, not run; it must be one SELECT, as others would be run."""
+        from duckdb import StatementType
+
         self._attach(connection)
-        _refuse_twins(self.name, connection.sql(self._what).columns)
-        return described(connection, f"({self._what}) AS asked")
+        with without_quotes(self.name, expected="something that is there, can be read and is one SELECT"):
+            if [parsed.type for parsed in connection.extract_statements(self._statement)] != [StatementType.SELECT]:
+                raise DataError(self.name, expected="one SELECT")
+            _refuse_twins(self.name, connection.sql(self._statement).columns)
+            return described(connection, self._asked)
 
     def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
         """The used columns of the table or query."""
         self._attach(connection)
-        return f"{_numbered(f'({self._what}) AS asked', list(map(quoted_name, used)))} AS records"
+        return f"{_numbered(self._asked, list(map(quoted_name, used)))} AS records"
+
+    @property
+    def _asked(self) -> str:
+        return f"({self._statement}\n) AS asked"
 
     def _attach(self, connection: duckdb.DuckDBPyConnection) -> None:
-        if not Path(self._file).is_file():
+        if not self._file.is_file():
             raise DataError(self.name, expected="a file that is there")
         attached = connection.sql("SELECT database_name FROM duckdb_databases() WHERE database_name = 'records'")
         if not attached.fetchall():
-            connection.execute(f"ATTACH {quoted_text(self._file)} AS records (READ_ONLY)")
-            connection.execute("USE records")
+            with without_quotes(self.name, expected="a DuckDB file that can be read and that nobody is writing to"):
+                connection.execute(f"ATTACH {quoted_text(str(self._file))} AS records (READ_ONLY)")
+                connection.execute("USE records")
 
 
 class TableInMemory:

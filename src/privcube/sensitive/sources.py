@@ -46,10 +46,12 @@ def engine_for(source: Any, table: str | None = None, query: str | None = None) 
 
 def _engine_for_url(url: str, table: str | None, query: str | None) -> Engine:
     scheme = url.partition(":")[0].lower()
-    if scheme in ("postgresql", "postgres", "duckdb"):
-        from privcube.sensitive.engines.sql import sql_engine
+    if scheme == "duckdb":
+        return LocalEngine(DuckDBFile(url.partition("://")[2], table, query))
+    if scheme in ("postgresql", "postgres"):
+        from privcube.sensitive.engines.sql import postgresql_engine
 
-        return sql_engine(url, table, query)
+        return postgresql_engine(url, table, query)
     if scheme == "spark":
         from privcube.sensitive.engines.spark import spark_table
 
