@@ -235,7 +235,7 @@ def polars_frame(columns: Columns, text: Any = pl.String) -> pl.DataFrame:
 
 
 def relation(columns: Columns, folder: Path) -> Source:
-    return duckdb.connect().from_arrow(arrow_table(columns)), None, None
+    return duckdb.from_arrow(arrow_table(columns)), None, None
 
 
 def database(columns: Columns, folder: Path) -> Path:

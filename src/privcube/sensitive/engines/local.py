@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-import numpy as np
-
+from privcube.arrow import array_of
 from privcube.model.attribute import Attribute
 from privcube.progress import READING, Progress, silent
 from privcube.sensitive.coding import DUCKDB, ColumnKind, Dialect, counted_records
 from privcube.sensitive.counting import CODES_IN_MEMORY, Codes, TableCounter, checked_cells
 from privcube.sensitive.counts import ExactCounts
-from privcube.sensitive.duckdb_session import Columns, connected, narrow_codes
+from privcube.sensitive.duckdb_session import Columns, connected, narrow_codes, streamed
 from privcube.sensitive.engine import CountRequest
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 
@@ -92,8 +91,7 @@ def coded_batches(
     nobody = ", nobody" if request.person is not None else ""
     query = f"SELECT {narrow_codes(attributes)}{nobody} FROM ({records}) AS counted"
     with without_quotes(name, expected="records that can be read to the end"):
-        reader = connection.sql(query).to_arrow_reader(_BATCH)
-        for batch in reader:
+        for batch in streamed(connection.sql(query), _BATCH):
             if batch.num_rows:
                 yield checked_codes(batch, attributes, request.person)
 
@@ -103,6 +101,6 @@ def checked_codes(batch: pa.RecordBatch, attributes: Sequence[Attribute], person
     for number, attribute in enumerate(attributes):
         if batch.column(number).null_count:
             raise refuse_values(attribute)
-    if person is not None and np.any(batch.column(len(attributes)).to_numpy(zero_copy_only=False)):
+    if person is not None and batch.column(len(attributes)).true_count:
         raise refuse_nobody(person)
-    return [batch.column(number).to_numpy() for number in range(len(attributes))]
+    return [array_of(batch.column(number)) for number in range(len(attributes))]
