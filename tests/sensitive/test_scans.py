@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from factories import FACTORIES, TELLS_UPPER_FROM_LOWER_CASE
+from factories import FACTORIES, TELLS_UPPER_FROM_LOWER_CASE, Stream
 from holders import request_for
 
 from privcube import Attribute
@@ -321,6 +321,53 @@ def test_a_reader_is_read_once() -> None:
     for again in (engine.prepare, engine.count):
         with pytest.raises(DataError, match="expected a reader that was not read before"):
             again(request)
+
+
+def some_frames() -> dict[str, Any]:
+    table = pa.table({"a": ["x", "y", "x"], "c": [0, 0, 0], "b": [1, None, 3]})
+    return {
+        "pyarrow": table,
+        "batches": pa.concat_tables([table[:1], table[1:]]),
+        "reader": table.to_reader(),
+        "pandas": table.to_pandas(),
+        "pandas categorical": table.to_pandas().astype({"a": "category"}),
+        "polars": pl.from_arrow(table),
+        "polars categorical": pl.from_arrow(table).cast({"a": pl.Categorical}),
+    }
+
+
+@pytest.mark.parametrize("name", some_frames())
+def test_any_frame_with_an_arrow_stream_is_a_source(name: str) -> None:
+    """What has nothing else is asked for its records once, whatever is done with it first."""
+    request = request_for(LETTERS, [("a", "b")])
+    source = Stream(some_frames()[name])
+    engine = engine_for(source)
+    engine.prepare(request)
+    engine.prepare(request)
+    found = engine.count(request).for_the_gate(("a", "b")).tolist()
+    assert found == counts(some_frames()[name], request) == counts(some_frames()["pyarrow"], request)
+    assert list(map(sum, found)) == [2, 1, 0]
+    assert source.asked == 1
+    with pytest.raises(DataError, match="factories Stream: expected a reader that was not read before"):
+        engine.count(request)
+
+
+def test_a_stream_that_tells_its_schema_is_not_asked_for_records_before_the_count() -> None:
+    class Told(Stream):
+        def __arrow_c_schema__(self) -> object:
+            return self._frame.schema.__arrow_c_schema__()
+
+    source = Told(some_frames()["pyarrow"])
+    engine, request = engine_for(source), request_for(LETTERS, [("a",)])
+    engine.prepare(request)
+    assert source.asked == 0
+    assert engine.count(request).for_the_gate(("a",)).tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize("frame", [pl.Series("a", ["x"]), pa.chunked_array([["x"]]), "no frame"])
+def test_a_stream_of_something_else_is_refused_in_preparing(frame: Any) -> None:
+    with pytest.raises(DataError, match="factories Stream: expected columns of one type each"):
+        engine_for(Stream(frame)).prepare(request_for(LETTERS))
 
 
 def test_a_reader_is_streamed() -> None:

@@ -194,9 +194,13 @@ class DuckDBFile:
 
 
 class TableInMemory:
-    """A pandas or polars data frame, a pyarrow table, reader or dataset, or a DuckDB relation."""
+    """A pandas or polars data frame, a pyarrow table, reader or dataset, a DuckDB relation, or any other Arrow stream.
+
+    An Arrow stream is what has `__arrow_c_stream__`; it is asked for its batches once, as it may have them only once.
+    """
 
     def __init__(self, source: Any) -> None:
+        self._stream: Any = None
         self._library = type(source).__module__.partition(".")[0].lstrip("_")
         self._source = source
         self._spent = False  # a reader gives its records once
@@ -230,7 +234,18 @@ class TableInMemory:
             return self._source.head(0).lazy().collect().to_arrow()
         if self._library == "duckdb":
             return self._source.limit(0).to_arrow_table()
-        return self._source.schema.empty_table()
+        if self._library == "pyarrow":
+            return self._source.schema.empty_table()
+        if hasattr(self._source, "__arrow_c_schema__"):
+            return _schema(self._source).empty_table()
+        return self._opened().schema.empty_table()
+
+    def _opened(self) -> Any:
+        import pyarrow as pa
+
+        if self._stream is None:
+            self._stream = pa.RecordBatchReader.from_stream(self._source)
+        return self._stream
 
     def _numbered(self, used: Sequence[str]) -> Any:
         """The used columns under the names x0, x1, ..., as something that DuckDB can scan once."""
@@ -245,6 +260,9 @@ class TableInMemory:
             from polars.selectors import by_name  # a plain name may be taken for a pattern
 
             table = self._source.lazy().select(by_name(name) for name in used).collect().to_arrow()
+        elif self._library != "pyarrow":
+            self._spent = True
+            return _renamed(self._opened(), used)
         elif hasattr(self._source, "scanner"):
             return _scanned(self._source, used)
         elif hasattr(self._source, "read_next_batch"):
@@ -253,6 +271,12 @@ class TableInMemory:
         else:
             table = self._source.select(list(used))
         return table.rename_columns(names)
+
+
+def _schema(source: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.schema(source)
 
 
 def _scanned(dataset: Any, used: Sequence[str]) -> Any:
