@@ -18,7 +18,7 @@ import numpy as np
 
 from privcube.algebra.budgets import gaussian_budgets, laplace_budgets
 from privcube.algebra.lattice import Floats
-from privcube.algebra.sparse import as_csr
+from privcube.algebra.sparse import as_csr, scipy_sparse
 from privcube.errors import Plain, PlanError
 from privcube.extras import load
 from privcube.linear.grouping import grouping
@@ -152,7 +152,7 @@ def _alike(matrix: Any, coefficients: Floats, group_of: Any) -> bool:
 def _convex(matrix: Any, coefficients: Floats, noise: Noise) -> Floats:
     """The convex program for a budget of 1; the answer is scaled to meet the tightest column exactly."""
     clarabel = load("clarabel", extra="linear", purpose="budgets for a strategy that cannot be grouped")
-    sparse = load("scipy.sparse", extra="linear", purpose="budgets for a strategy that cannot be grouped")
+    sparse = scipy_sparse()
     used = np.flatnonzero(coefficients > 0)
     columns = abs(matrix[used]) if noise == "laplace" else matrix[used].multiply(matrix[used])
     distinct = np.unique(columns.toarray().T, axis=0)

@@ -16,7 +16,6 @@ import numpy as np
 from privcube.algebra.lattice import Floats, Integers
 from privcube.algebra.sparse import as_csr, as_dense, scipy_sparse
 from privcube.errors import Plain, PlanError
-from privcube.extras import load
 
 NORMS: Final = (1, 2, np.inf)
 
@@ -28,8 +27,9 @@ def independent_rows(workload: Any) -> tuple[Integers, Floats]:
     >>> len(rows), C.shape
     (2, (3, 2))
     """
+    from scipy import linalg
+
     queries = as_dense(workload)
-    linalg = load("scipy.linalg", extra="linear", purpose="explicit matrices")
     _, triangle, order = linalg.qr(queries.T, mode="economic", pivoting=True)
     diagonal = np.abs(np.diag(triangle))
     rank = int(np.sum(diagonal > diagonal.max(initial=0.0) * max(queries.shape) * np.finfo(float).eps))
@@ -61,7 +61,8 @@ def nearest(matrix: Any, target: Floats, norm: float) -> Floats:
     if norm == 2:
         solution, *_ = np.linalg.lstsq(as_dense(matrix), target, rcond=None)
         return np.asarray(solution)
-    optimize = load("scipy.optimize", extra="linear", purpose="linear programs")
+    from scipy import optimize
+
     columns = as_csr(matrix)
     found = _least_sum(optimize, columns, target) if norm == 1 else _least_largest(optimize, columns, target)
     return found

@@ -21,7 +21,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from privcube.algebra.lattice import Floats
-from privcube.extras import load
 
 LARGEST: Final = 300.0  # entry of Theta: where it is best to leave out single cells, f must stay sound
 _ITERATIONS: Final = (600, 1_500)  # for every start, and for the best of them
@@ -61,7 +60,7 @@ def _minimized(gram: Floats, start: Floats, iterations: int) -> tuple[float, Flo
     value = objective(gram, start)[0]
     if iterations < 1 or not len(start):
         return value, start
-    optimize = load("scipy.optimize", extra="linear", purpose="the matrix strategy")
+    from scipy import optimize  # here, as only this strategy needs it
 
     def flat(theta: Floats) -> tuple[float, Floats]:
         value, gradient = objective(gram, theta.reshape(start.shape))

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from privcube.arrow import column_of
 from privcube.errors import ArtifactError, Plain
 from privcube.extras import load
 from privcube.model.workload import Entry, canonical, table_name
@@ -60,7 +61,7 @@ def export(
 def _csv(release: Release, values: list[TableValues], progress: Progress) -> bytes:
     long = _long(release, values, progress)
     columns = {
-        safe_text(name): [text and safe_text(text) for text in long[name].to_pylist()]
+        safe_text(name): column_of([text and safe_text(text) for text in long[name].to_pylist()])
         if pa.types.is_string(long[name].type)
         else long[name]
         for name in long.column_names
@@ -84,7 +85,7 @@ def _long(release: Release, values: list[TableValues], progress: Progress) -> An
     parts = []
     for own, table in zip(values, tables, strict=True):
         named = table.rename_columns([*(name_of[entry] for entry in own.table), *NUMBERS])
-        parts.append(named.append_column(which, pa.array([table_name(own.table)] * len(table))))
+        parts.append(named.append_column(which, column_of([table_name(own.table)] * len(table))))
     joined = pa.concat_tables(parts, promote_options="default")
     return joined.select([which, *name_of.values(), *NUMBERS])
 

@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     import xarray
 
 Form = Literal["pandas", "polars", "pyarrow"]
+
+_AS_PANDAS: Final = 'a table as a pandas data frame (form="pyarrow" works without pandas, form="polars" with polars)'
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,11 @@ class Release:
         The columns `low` and `high` bound each number with the given confidence, `low_all` and `high_all` all of them.
         An entry is a name, a pair of attribute and level, or an `Axis`.
 
+        >>> import pyarrow
         >>> from privcube import Attribute, Level, PureDP, Schema, Workload, plan, release
         >>> region = Level("region", groups={"x": ["a", "b"], "y": ["c"]})
         >>> schema = Schema([Attribute("area", values=["a", "b", "c"], levels=[region])])
-        >>> records = load("pandas", extra="pandas", purpose="records").DataFrame({"area": ["a", "b", "b", "c"]})
+        >>> records = pyarrow.table({"area": ["a", "b", "b", "c"]})
         >>> made = release(plan(Workload.tables(schema, [("area",)]), PureDP(1000)), records)
         >>> made.table([("area", "region")])[["area by region", "estimate"]].round().to_dict("list")
         {'area by region': ['x', 'y'], 'estimate': [3.0, 1.0]}
@@ -131,11 +134,13 @@ class Release:
             "high_all": flat["estimate"] + flat["margin_all"],
         }
         if form == "pandas":
-            return load("pandas", extra="pandas", purpose="tables as pandas").DataFrame(columns)
+            return load("pandas", extra="pandas", purpose=_AS_PANDAS).DataFrame(columns)
         if form == "polars":
             return load("polars", extra="polars", purpose="tables as polars").DataFrame(columns)
         if form == "pyarrow":
-            return load("pyarrow", extra="arrow", purpose="tables as pyarrow").table(columns)
+            import pyarrow
+
+            return pyarrow.table(columns)
         raise QueryError("form", expected="one of them", given=form, available=("pandas", "polars", "pyarrow"))
 
     def to_xarray(self, table: Sequence[Entry] | str, *, confidence: float = 0.95) -> xarray.Dataset:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from privcube.accuracy.layout import Layout
 from privcube.accuracy.privacy import verify_privacy
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.groups import Group, MatrixGroup, SketchGroup, group_rows, row_weights
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
@@ -202,7 +202,7 @@ def verify_by_brute_force(plan: Plan) -> None:
         changes = columns
     for change in changes:
         if _price(plan, change) > plan.guarantee.capacity:
-            raise PlanError("plan", expected="every record within the guarantee", given="one that costs more")
+            raise PlanError("plan", expected="every record within the guarantee", given=Plain("one that costs more"))
 
 
 def _moved(plan: Plan, bundle: Sequence[int], change: Sequence[Integers]) -> int:

@@ -20,6 +20,7 @@ import numpy as np
 
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.algebra.lattice import Floats
+from privcube.arrow import array_of
 from privcube.errors import ArtifactError, Plain, PrivcubeError, counted, listed, quoted
 from privcube.model.amounts import shown
 from privcube.model.measurements import Measurements
@@ -91,7 +92,7 @@ class _Found(NamedTuple):
     content: Any
 
     def numbers(self, name: str) -> Floats:
-        return np.asarray(self.content[name].to_numpy(), dtype=np.float64)
+        return np.asarray(array_of(self.content[name]), dtype=np.float64)
 
     def labels(self) -> list[Any]:
         return list(self.content.drop_columns(list(NUMBERS)).columns)
