@@ -8,7 +8,6 @@ from typing import Final
 
 from privcube.errors import DataError, Plain
 from privcube.sensitive.coding import quoted_name
-from privcube.sensitive.refusals import 
 
 _END_OF_QUERY: Final = re.compile(r"""(?:;|\s|--[^\n'"$*]*(?=\n|\Z))+\Z""")  # what no quotation or comment can contain
 
