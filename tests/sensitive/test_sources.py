@@ -65,7 +65,7 @@ def test_other_endings_and_mixtures_are_refused(names: list[str], tmp_path: Path
 @pytest.mark.parametrize("source", ["people.csv", "folder/*.csv", "folder"])
 def test_nothing_there(source: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(DataError, match="expected a file, or a pattern that fits files, given 'none there'"):
+    with pytest.raises(DataError, match="expected a file, or a pattern that fits files, given none found"):
         engine_for(tmp_path / source)
 
 
