@@ -11,12 +11,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from coded_records import CodedRecords
 from holders import request_for
 
 from privcube import Attribute, Schema
 from privcube.errors import DataError
 from privcube.sensitive.engines.local import LocalEngine
-from privcube.sensitive.engines.memory import CodedRecords
 from privcube.sensitive.scans import CsvFiles, DuckDBFile, ParquetFiles, TableInMemory
 from privcube.sensitive.sources import engine_for
 
