@@ -68,9 +68,7 @@ def test_from_init_to_ledger(privcube: Command, ready: Path) -> None:
 
 
 def test_demo_in_an_empty_folder(privcube: Command, tmp_path: Path) -> None:
-    started = time.monotonic()
     result = privcube("demo")
-    assert time.monotonic() - started < 60
     assert (result.returncode, result.stderr) == (0, "")
     text = result.stdout
     home = tmp_path / "privcube-demo"
