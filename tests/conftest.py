@@ -9,6 +9,11 @@ from contextlib import contextmanager
 from types import FrameType
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Examples and their making may take as long as a busy machine needs.
+settings.register_profile("privcube", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("privcube")
 
 
 class Effort:

@@ -53,7 +53,7 @@ def privcube(program: Path, tmp_path: Path) -> Command:
             env={**os.environ, "PYTHONIOENCODING": "utf-8", **environment},
             capture_output=True,
             encoding="utf-8",
-            timeout=60,
+            timeout=600,
             check=False,
         )
 
