@@ -43,13 +43,13 @@ class Server:
         self.data = self.folder / "data"
         self.data.mkdir()
         programs, as_user = self._programs()
-        command = [programs / "initdb", "-D", self.data, "-U", "postgres", *OPTIONS]
+        command: list[str | Path] = [programs / "initdb", "-D", self.data, "-U", "postgres", *OPTIONS]
         subprocess.run(command, cwd=self.data, check=True, capture_output=True, timeout=600, **as_user)
         (self.data / "pg_hba.conf").write_text("local all keeper scram-sha-256\nlocal all all trust\n")
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
         command = [programs / "postgres", "-D", self.data, "-k", self.data, "-h", "", "-F"]
         self._process = subprocess.Popen(command, cwd=self.data, **quiet, **as_user)
-        waiting = ["/bin/sh", "-c", CLEAN_UP, "sh", str(self._process.pid), self.folder]
+        waiting: list[str | Path] = ["/bin/sh", "-c", CLEAN_UP, "sh", str(self._process.pid), self.folder]
         self._cleaner = subprocess.Popen(waiting, stdin=subprocess.PIPE, **quiet)
         atexit.register(self.stop)
         self._await()

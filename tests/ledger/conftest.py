@@ -98,9 +98,9 @@ def tamper(location: str) -> Tamper:
                 for statement in statements:
                     connection.execute(statement)
         else:
-            with closing(sqlite3.connect(location)) as connection, connection:
+            with closing(sqlite3.connect(location)) as file, file:
                 for statement in statements:
-                    connection.execute(statement)
+                    file.execute(statement)
 
     return run
 
