@@ -119,7 +119,12 @@ def every_policy() -> list[Attribute]:
     """All combinations of policies, for each way of declaring an attribute."""
     both: tuple[Policy, ...] = ("refuse", "category")
     ways: tuple[RangePolicy, ...] = ("refuse", "category", "clamp")
-    declared: list[dict[str, Any]] = [{"values": ["a", "01", "1"]}, {"values": [3, 10, 0]}, {"values": [True, False]}, {"size": 4}]
+    declared: list[dict[str, Any]] = [
+        {"values": ["a", "01", "1"]},
+        {"values": [3, 10, 0]},
+        {"values": [True, False]},
+        {"size": 4},
+    ]
     attributes = [
         Attribute(f"{number} {missing} {other}", **declaration, missing=missing, other=other)
         for (number, declaration), missing, other in product(enumerate(declared), both, both)
