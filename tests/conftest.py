@@ -11,6 +11,8 @@ from types import FrameType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from privcube.planning.search import annealing
+
 # Examples and their making may take as long as a busy machine needs.
 settings.register_profile("privcube", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("privcube")
@@ -44,3 +46,9 @@ class Effort:
 def effort() -> Effort:
     """A count of calls and bytes: `with effort.counted(): ...`"""
     return Effort()
+
+
+@pytest.fixture
+def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches for a plan end soon, for tests to which any plan will do."""
+    monkeypatch.setitem(annealing._SECONDS, "fast", 0.02)

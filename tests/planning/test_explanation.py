@@ -17,6 +17,8 @@ from privcube.model.frame import Frame
 from privcube.planning.explanation import group_name, least_largest, least_total, svd_bound
 from privcube.strategies import STRATEGIES
 
+pytestmark = pytest.mark.usefixtures("short_search")  # what is tested holds for any plan
+
 SCHEMA = pc.Schema.from_sizes({"sex": 2, "age": 6, "region": 3})
 WORKLOAD = pc.Workload.tables(SCHEMA, [("sex",), ("age",), ("sex", "region"), ("age", "region")], weights=[1, 2, 1, 1])
 RANGES = pc.Workload.ranges(pc.Schema.from_sizes({"age": 16}), ["age"])
