@@ -144,7 +144,8 @@ def shares(path: Path) -> None:
     import pyarrow.parquet as pq
 
     from privcube.sensitive.coding import ColumnKind
-    from privcube.sensitive.engines.local import coded_batches, connected
+    from privcube.sensitive.duckdb_session import connected
+    from privcube.sensitive.engines.local import coded_batches
 
     asked = request(SIZES, 2)
     kinds: dict[str, ColumnKind] = {attribute.name: "integer" for attribute in asked.schema}

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 import privcube as pc
-from privcube.accuracy.recovery import recover
+from privcube.accuracy.predictor import recover
 from privcube.released.consistency import consistent_tables
 
 

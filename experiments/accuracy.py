@@ -24,7 +24,7 @@ from experiments import claims, plots
 from experiments.data import DATASETS, WORKLOADS, Dataset, dataset, workload
 from experiments.results import Row, chosen, read_rows, write_rows
 from experiments.simulate import AUTO, PAPER, Choice, bound, planned, predicted, releases, rescaled
-from privcube.accuracy.drawn import drawn_table_variances
+from privcube.accuracy.predictor import drawn_table_variances
 from privcube.model.options import Effort
 from privcube.model.privacy.guarantee import Guarantee
 
@@ -42,7 +42,7 @@ def run(folder: Path, quick: bool) -> None:
         names, (*PAPER, AUTO), guarantees, effort, repetitions=3 if quick else 5, workers=1 if quick else 2
     )
     write_rows(folder / "accuracy.csv", rows)
-    summarise(folder, names, (1, 2) if quick else (1, 2, 3, 4))
+    summarize(folder, names, (1, 2) if quick else (1, 2, 3, 4))
 
 
 def simulated(
@@ -74,7 +74,7 @@ def _of_case(
     return rows
 
 
-def summarise(folder: Path, names: Sequence[str], ways: Sequence[int]) -> None:
+def summarize(folder: Path, names: Sequence[str], ways: Sequence[int]) -> None:
     """Gains, claims and plots from accuracy.csv."""
     accuracy = read_rows(folder / "accuracy.csv")
     pairs = [(each, name) for each in DATASETS for name in names]

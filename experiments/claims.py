@@ -47,7 +47,7 @@ class Claim:
 
 ALL: Final = ("Q1", "Q1*", "Q1a", "Q2", "Q2*", "Q2a")
 _LARGE: Final = (
-    "Budgets minimise the sum of variances, where all cells count alike. The scaled error multiplies the error of a "
+    "Budgets minimize the sum of variances, where all cells count alike. The scaled error multiplies the error of a "
     "cell by the number of cells of its table"
 )
 CLAIMS: Final = (

@@ -349,7 +349,7 @@ def _method(accuracy: Rows) -> str:
             "- The paper's strategies are recovered as in its step 2 (`recovery=\"direct\"`), auto by least "
             "squares. The plans of "
             f"auto were made with {ours['plan'].partition(', ')[2]}; from epsilon 2 on with effort fast as well, where "
-            "narrow noise may favour another strategy, and the better one was taken.",
+            "narrow noise may favor another strategy, and the better one was taken.",
             f"- Predictions take errors to be normal. Over all points with epsilon 0.1 to 1 the simulated error is "
             f"{min(ratios):.2f} to {max(ratios):.2f} times the predicted one, {sum(ratios) / len(ratios):.2f} times "
             f"in the mean "

@@ -27,7 +27,7 @@ _MARKERS: Final = {"I": "x", "Q": "s", "F": "^", "C": "D", "auto": "o", "residua
 
 
 def style(symbol: str) -> dict[str, Any]:
-    """Colour and marker of a strategy's family; dashed for uniform budgets, ours thicker."""
+    """Color and marker of a strategy's family; dashed for uniform budgets, ours thicker."""
     family = symbol.rstrip("+")
     own = family in ("auto", "residual")
     return {

@@ -214,10 +214,10 @@ def _claims(rows: Rows, growth: Rows) -> Iterator[tuple[str, str, str, str]]:
         claims.REPRODUCES if ratio >= 10 else claims.OTHER_SIZE if ratio >= 2 else claims.FAILS,
         f"Finding clusters is {100 * float(np.median(np.array(finding) / clusters)):.0f} % of its time (median).",
     )
-    optimised = [row for row in nltcs if row["strategy"] in ("Q+", "F+")]
-    shares = [100 * (float(row["plan"]) + float(row["consistency"])) / float(row["total"]) for row in optimised]
+    optimized = [row for row in nltcs if row["strategy"] in ("Q+", "F+")]
+    shares = [100 * (float(row["plan"]) + float(row["consistency"])) / float(row["total"]) for row in optimized]
     yield (
-        "Optimisation and consistency take essentially no time compared with handling the data",
+        "Optimization and consistency take essentially no time compared with handling the data",
         f"{min(shares):.0f} to {max(shares):.0f} % of the time of Q+ and F+",
         claims.REPRODUCES if max(shares) < 10 else claims.OTHER_SIZE if max(shares) < 50 else claims.FAILS,
         f"Handling {int(nltcs[0]['records']):,} records takes little time itself.",

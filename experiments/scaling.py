@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import privcube as pc
 from experiments.results import Row, chosen, read_rows, write_rows
 from experiments.stages import STAGES, Laps, cores, power_law, released
-from privcube.accuracy.recovery import recover
+from privcube.accuracy.predictor import recover
 from privcube.model.measurements import Measurements
 from privcube.model.privacy.guarantee import Guarantee
 from privcube.sensitive.engine import CountRequest

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import privcube as pc
-from privcube.accuracy.drawn import drawn_table_variances
-from privcube.accuracy.recovery import recover
+from privcube.accuracy.predictor import drawn_table_variances, recover
 from privcube.model.options import Budgets, Effort, Recovery, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee
@@ -71,7 +70,7 @@ def unit_variance(guarantee: Guarantee) -> float:
     """The variance of noise on one count that gets the whole budget."""
     if isinstance(guarantee, pc.PureDP):
         return 2 / float(guarantee.epsilon) ** 2
-    return float(guarantee.gaussian_variance)
+    return float(guarantee.unit_noise)
 
 
 @dataclass(frozen=True)

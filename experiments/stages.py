@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privcube.accuracy.recovery import recover
+from privcube.accuracy.predictor import recover
 from privcube.model.plan import Plan
 from privcube.progress import Progress, silent
 from privcube.sensitive.counts import ExactCounts

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import privcube as pc
 from experiments import plots
+from experiments.bounds import BoundedStrategy, expected_error_bound
 from experiments.results import Row, chosen, read_rows, write_rows
 from experiments.simulate import AUTO, F_PLUS, RESIDUAL, Choice, F, I, Q, planned
 from privcube.model.privacy.guarantee import Guarantee
-from privcube.planning.bounds import BoundedStrategy, expected_error_bound
 
 NAME: Final = "table1"
 DELTA: Final = 1e-6

@@ -110,6 +110,20 @@ class MissingExtraError(PrivcubeError):
     """An optional library is needed and not installed."""
 
 
+class Plain(str):
+    """Words of ours in a message, not of the user: they stand without quotation marks.
+
+    >>> print(PlanError("tables", expected="at least one", given=Plain("none")))
+    tables: expected at least one, given none
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        # Names of attributes may stand in it, and those may hold what moves a terminal's cursor.
+        return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in self)
+
+
 def quoted(value: object) -> str:
     """The value as Python would write it, cut to a line."""
     try:

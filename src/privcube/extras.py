@@ -11,10 +11,10 @@ from privcube.errors import MissingExtraError
 def load(module: str, *, extra: str, purpose: str) -> Any:
     """Import an optional library, or say how to install it.
 
-    >>> load("no_such_library", extra="linear", purpose="linear programmes")
+    >>> load("no_such_library", extra="linear", purpose="linear programs")
     Traceback (most recent call last):
     ...
-    privcube.errors.MissingExtraError: linear programmes: expected no_such_library to be installed: pip ...
+    privcube.errors.MissingExtraError: linear programs: expected no_such_library to be installed: pip ...
     """
     try:
         return importlib.import_module(module)

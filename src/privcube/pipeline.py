@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from privcube.errors import ArtifactError, LedgerError, PlanError, SpecError
+from privcube.errors import LedgerError, Plain, PlanError, SpecError
 from privcube.model.amounts import decimal_text
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.spec import DataSource, Spec
@@ -17,8 +17,7 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
-from privcube.released.artifact.folder import Contents
-from privcube.released.artifact.store import artifact_digest, require_unchanged, stage, synced_folder
+from privcube.released.artifact.store import is_unchanged, stage, synced_folder
 from privcube.released.release import Release
 from privcube.sensitive.drafting import draft_schema
 from privcube.sensitive.engine import Ledger
@@ -76,7 +75,9 @@ def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), prog
     planned = _plan_of(spec, plan, progress)
     output = folder / spec.output
     if os.path.lexists(output):
-        raise SpecError(f"output {spec.output!r}", expected="a new folder (nothing is overwritten)", given="one there")
+        raise SpecError(
+            f"output {spec.output!r}", expected="a new folder (nothing is overwritten)", given=Plain("one that exists")
+        )
     ledger = None if spec.ledger is None else _open(spec, folder)
     staged = output.parent / f".{output.name}.staged-{planned.digest[:12]}-{os.getpid()}"
     _make(staged)
@@ -109,10 +110,10 @@ def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
     """The plan of a spec; one that was made before must still be what the spec asks for."""
     spec.schema.require_confirmed()
     if plan is None:
-        return plan_as(spec.workload, spec.guarantee, spec.options, progress)
+        return plan_as(spec.workload, spec.guarantee, spec.options, progress=progress)
     if plan.workload != spec.workload or plan.guarantee != spec.guarantee:
         raise PlanError(
-            "plan", expected="the schema, tables and guarantee of the spec", given="others: the spec was changed"
+            "plan", expected="the schema, tables and guarantee of the spec", given=Plain("others: the spec was changed")
         )
     return plan
 
@@ -163,23 +164,14 @@ def recover_ledger(spec: Spec, *, folder: Path = Path()) -> list[tuple[int, str]
 def _is_published(entry: Entry) -> bool:
     """Whether the committed bytes are in the final folder, where they are put if they are still staged."""
     staged, final = Path(entry.staged or ""), Path(entry.final or "")
-    if not os.path.lexists(final) and _holds(staged, entry.artifact):
+    if not os.path.lexists(final) and is_unchanged(staged, entry.artifact):
         _rename(staged, final)
-    return _holds(final, entry.artifact)
-
-
-def _holds(folder: Path, digest: str | None) -> bool:
-    """Whether a folder is an artifact of this digest, and every file of it is as it was."""
-    try:
-        require_unchanged(Contents.of(folder))
-        return artifact_digest(folder) == digest
-    except ArtifactError:
-        return False
+    return is_unchanged(final, entry.artifact)
 
 
 def _open(spec: Spec, folder: Path, *, create: bool = True) -> DurableLedger:
     if spec.ledger is None:
-        raise LedgerError("ledger", expected="a ledger in the spec: [privacy] ledger = ...", given="none")
+        raise LedgerError("ledger", expected="a ledger in the spec: [privacy] ledger = ...", given=Plain("none"))
     location = spec.ledger.path if is_url(spec.ledger.path) else str(folder / spec.ledger.path)
     if not create and not is_url(location) and not Path(location).exists():
         raise LedgerError(f"ledger {spec.ledger.path!r}", expected="a file that is there; a release creates it")
@@ -235,7 +227,7 @@ def _make(folder: Path) -> None:
         folder.mkdir()
     except OSError as problem:
         raise SpecError(
-            f"output {folder.parent.name or '.'!r}", expected="a folder to write in", given=problem.strerror
+            f"output {folder.parent.name or '.'!r}", expected="a folder to write in", given=Plain(problem.strerror)
         ) from None
 
 
@@ -244,4 +236,4 @@ def _rename(staged: Path, final: Path) -> None:
         staged.rename(final)
         synced_folder(final.parent)
     except OSError as problem:
-        raise SpecError(f"output {final.name!r}", expected="a new folder", given=problem.strerror) from None
+        raise SpecError(f"output {final.name!r}", expected="a new folder", given=Plain(problem.strerror)) from None

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from privcube import ZCDP, Axis, Plan, PureDP, Schema, Workload, errors, linear, plan
-from privcube.accuracy.closed_form import ErrorBars
-from privcube.accuracy.drawn import drawn_table_variances, drawn_variances_after_optimal_recovery
+from privcube.accuracy.closed_form import drawn_variances
+from privcube.accuracy.error_bars import ErrorBars
 from privcube.accuracy.moments import discrete_gaussian_variance, exact_noise_variances
+from privcube.accuracy.predictor import drawn_table_variances, recover
 from privcube.accuracy.published import published_rows
-from privcube.accuracy.recovery import recover
 from privcube.model.groups import GroupPart, group_rows, row_weights
 
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3, "c": 4})
@@ -111,13 +111,13 @@ def test_the_mean_over_narrow_helmert_rows_is_exact(make: Callable[[], Plan], ta
     ]
     recovery = linear.optimal_recovery(linear.workload_matrix(alone, made.frame).toarray(), rows, noise)
     cells = linear.predicted_variances(recovery, [discrete_gaussian_variance(variance) for variance in noise])
-    assert drawn_variances_after_optimal_recovery(made, alone)[0] == pytest.approx(cells.mean(), rel=1e-9)
+    assert drawn_variances(made, alone)[0] == pytest.approx(cells.mean(), rel=1e-9)
 
 
 @pytest.mark.parametrize("table", [("b", "c"), ("c",), ("a", "b")])
 def test_wide_helmert_rows_have_their_exact_variance(table: tuple[str, ...]) -> None:
     made = plan(Workload.all_kway(SCHEMA, 2), ZCDP("0.01"), "residual")
-    expected = drawn_variances_after_optimal_recovery(made, Workload.tables(SCHEMA, [table]))[0]
+    expected = drawn_variances(made, Workload.tables(SCHEMA, [table]))[0]
     assert ErrorBars(made, [table]).variances(table) == pytest.approx(expected, rel=1e-9)
 
 
@@ -156,7 +156,7 @@ def test_predicted_variances_match_simulation(strategy: str, recovery: str) -> N
 def test_what_is_refused() -> None:
     made = plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "marginals")
     known = ErrorBars(made, [("a",), ("a", "b")])
-    assert (known.determined(("a",)), known.determined(("a", "b"))) == (True, False)
+    assert (known.determines(("a",)), known.determines(("a", "b"))) == (True, False)
     with pytest.raises(errors.PlanError, match="determine"):
         known.variances(("a", "b"))
     with pytest.raises(errors.PlanError, match="determine"):

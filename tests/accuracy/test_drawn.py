@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from privcube import ZCDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, linear, plan
-from privcube.accuracy.drawn import drawn_table_variances, row_shares
+from privcube.accuracy.closed_form import row_shares
 from privcube.accuracy.moments import discrete_gaussian_variance
-from privcube.accuracy.recovery import recover
+from privcube.accuracy.predictor import drawn_table_variances, recover
 from privcube.algebra.residuals import level_slice, orthonormal_coordinates
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, group_rows, row_weights
-from privcube.planning.bundles import bundles_by_weight, with_bundles
+from privcube.planning.steps import with_bundles
+from privcube.planning.trees import bundles_by_weight
 from privcube.sensitive.engines.memory import CodedRecords
 from privcube.sensitive.gate import measure
 from privcube.sensitive.ledger import MemoryLedger
@@ -130,7 +131,7 @@ def test_shares_of_helmert_rows_by_explicit_queries() -> None:
     schema = Schema([leveled, Attribute("o", size=5), Attribute("b", bins=[0, 1, 2, 3], missing="category")])
     frame = Frame(schema, "natural", leveled=frozenset(["l"]))
     for entry in ("l", Axis("l", "two"), Axis("o", queries="ranges"), Axis("b", queries="prefixes")):
-        name = entry if isinstance(entry, str) else entry.attribute
+        name = Axis.of(entry).attribute
         axis, chain = schema.position(name), frame.fan_outs[schema.position(name)]
         queries = linear.workload_matrix(Workload.tables(schema, [(entry,)]), frame).toarray()
         queries = queries.reshape(len(queries), *(math.prod(fan_outs) for fan_outs in frame.fan_outs))

@@ -19,7 +19,8 @@ from privcube.accuracy.moments import (
 )
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, row_weights
-from privcube.planning.bundles import bundles_by_weight, with_bundles
+from privcube.planning.steps import with_bundles
+from privcube.planning.trees import bundles_by_weight
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise
 
 

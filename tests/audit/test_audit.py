@@ -26,7 +26,7 @@ from scipy.stats import beta
 
 from privcube import ZCDP, ApproxDP, PureDP, Schema, Workload, plan
 from privcube.model.groups import MatrixGroup
-from privcube.planning.bundles import with_bundles
+from privcube.planning.steps import with_bundles
 from privcube.sensitive.gate import SystemNoise, _noise
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise
 

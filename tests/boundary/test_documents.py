@@ -18,6 +18,7 @@ from privcube.strategies import STRATEGIES
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 
 PROJECT = Path(__file__).resolve().parents[2]
+PACKAGE = PROJECT / "src" / "privcube"
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
 GOOD = {
     "data": 'source = "people.csv"',
@@ -85,6 +86,111 @@ def _member(owner: object, name: str) -> object:
     if name in getattr(owner, "__dataclass_fields__", {}):
         return owner.__dataclass_fields__[name]  # type: ignore[attr-defined]
     return getattr(owner, name)
+
+
+# Theory
+
+
+def test_the_sections_of_the_theory_are_numbered_and_anchored(theory: dict[str, str]) -> None:
+    numbers = [tuple(map(int, number.split("."))) for number in theory]
+    assert numbers == sorted(numbers)
+    assert [number for number in theory if "." not in number] == [str(number) for number in range(1, 14)]
+    text = (PROJECT / "docs" / "theory.md").read_text(encoding="utf-8")
+    for number in theory:
+        anchor = f'<a id="section-{number.replace(".", "-")}"></a>'
+        assert re.search(rf"^{anchor}\n##+ {re.escape(number)}\.? ", text, flags=re.MULTILINE), f"{number}: no {anchor}"
+
+
+def test_every_section_of_the_theory_that_is_cited_exists(theory: dict[str, str]) -> None:
+    cited = {file: _cited(file) for file in PACKAGE.rglob("*.py")}
+    assert sum(map(bool, cited.values())) > 10
+    for file, numbers in cited.items():
+        assert numbers <= set(theory), f"{file.name} cites THEORY section {', '.join(sorted(numbers - set(theory)))}"
+
+
+def test_every_section_of_the_theory_ends_with_its_code(theory: dict[str, str]) -> None:
+    for number, section in theory.items():
+        last = section.strip().split("\n\n")[-1]
+        assert last.startswith("Code: "), f"section {number} does not end with its code"
+        not_built = "(not built yet)" in section.splitlines()[0]
+        assert not_built == (last == "Code: none yet"), number
+        places = _code(section)
+        assert not_built or places, number
+        for place in places:
+            assert _resolves(place), f"section {number}: {place}"
+
+
+def test_the_code_of_a_section_of_the_theory_cites_it_back(theory: dict[str, str]) -> None:
+    for number, section in theory.items():
+        for place in _code(section):
+            home = _home(place)
+            assert number in _cited(home), (
+                f"{_page_name(home)} should cite THEORY section {number}, which lists {place}"
+            )
+
+
+def _home(place: str) -> Path:
+    """The file of the module that a place is in."""
+    parts = place.split(".")
+    for length in range(len(parts), 0, -1):
+        for file in (
+            PACKAGE.joinpath(*parts[:length]).with_suffix(".py"),
+            PACKAGE.joinpath(*parts[:length], "__init__.py"),
+        ):
+            if file.exists():
+                return file
+    raise AssertionError(f"{place} is in no module")
+
+
+@pytest.fixture(scope="module")
+def theory() -> dict[str, str]:
+    """The sections of docs/theory.md by number, each from its heading to the next one's anchor."""
+    text = (PROJECT / "docs" / "theory.md").read_text(encoding="utf-8")
+    parts = re.split(r"^##+ (?=\d)", re.sub(r"^<a id=.*\n", "", text, flags=re.MULTILINE), flags=re.MULTILINE)[1:]
+    return {re.match(r"\d+(?:\.\d+)?", part)[0]: part for part in parts}  # type: ignore[index]
+
+
+def _code(section: str) -> list[str]:
+    """The places on a section's last lines."""
+    return re.findall(r"`([\w.]+)`", section.strip().split("\n\n")[-1])
+
+
+def _cited(file: Path) -> set[str]:
+    """The sections of the theory that a module cites: THEORY section 2, THEORY sections 2, 3.1 and 4."""
+    number = r"\d+(?:\.\d+)?"
+    lists = re.findall(
+        rf"THEORY\s+sections?\s+({number}(?:(?:,|\s+and)\s+{number})*)", file.read_text(encoding="utf-8")
+    )
+    return {each for found in lists for each in re.findall(number, found)}
+
+
+# Architecture
+
+
+def test_every_path_in_the_architecture_exists(architecture: str) -> None:
+    paths = {path for path in re.findall(r"`([\w./-]+)`", architecture) if re.search(r"/|\.(py|md|toml)$|^\.", path)}
+    assert len(paths) > 60
+    for path in sorted(paths):
+        assert any((folder / path).exists() for folder in (PROJECT, PACKAGE)), path
+
+
+def test_what_to_read_first_is_short(architecture: str) -> None:
+    listed = re.split(r"^## ", architecture.split("\n## What to read first\n")[1], flags=re.MULTILINE)[0]
+    (stated,) = re.findall(r"together about ([\d,]+) lines", listed)
+    files = re.findall(r"^\d+\. `([\w/]+\.py)`: \w", listed, flags=re.MULTILINE)
+    lines = sum(len((PACKAGE / file).read_text(encoding="utf-8").splitlines()) for file in files)
+    assert 20 <= len(files) == len(set(files)) <= 26
+    assert lines < 4_000
+    assert abs(lines - int(stated.replace(",", ""))) <= 100, f"the files have {lines:,} lines"
+
+
+@pytest.fixture(scope="module")
+def architecture() -> str:
+    """The page."""
+    return (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+# Pages
 
 
 def test_the_plan_in_the_readme_is_what_the_command_prints(project: Path, run_tool: Tool, tmp_path: Path) -> None:

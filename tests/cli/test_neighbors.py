@@ -23,7 +23,7 @@ import pytest
 from privcube import Plan, PureDP
 from privcube.model.groups import group_rows, row_weights
 from privcube.model.measurements import Measurements
-from privcube.model.plan import largest_l1, squared_l2
+from privcube.model.sensitivity import largest_l1, squared_l2
 from privcube.sensitive import gate
 
 Here = Callable[..., Any]

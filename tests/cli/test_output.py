@@ -17,8 +17,9 @@ from privcube import Schema, Spec
 from privcube.cli import progress as display
 from privcube.cli.example import EXAMPLE
 from privcube.cli.hospital import discharges
-from privcube.cli.output import percent, places_for, rounded_down, say_columns, say_json
+from privcube.cli.output import percent, places_for, say_columns, say_json
 from privcube.cli.progress import Progress
+from privcube.model.amounts import shown_down
 from privcube.progress import Enough
 
 Said = Callable[..., str]
@@ -59,7 +60,7 @@ def test_decimal_places_follow_the_error() -> None:
 
 @pytest.mark.parametrize("amount", [Fraction(2, 3), Fraction(1, 10**9), Fraction(10**7, 3), Fraction(3), Fraction(0)])
 def test_what_is_left_is_never_overstated(amount: Fraction) -> None:
-    shown = Fraction(rounded_down(amount))
+    shown = Fraction(shown_down(amount))
     assert shown <= amount
     assert amount - shown <= amount / 10**5
 

@@ -41,7 +41,7 @@ BAD_SPECS = {
     "weight 0": ({"workload": 'tables = [{attributes = ["sex"], weight = 0}]'}, ["weight"]),
     "no budget": ({"privacy": ""}, ["epsilon alone, epsilon and delta, or rho alone"]),
     "epsilon and rho": ({"privacy": 'epsilon = "1"\nrho = "1"'}, ["epsilon and rho"]),
-    "delta alone": ({"privacy": 'delta = "1e-6"'}, ["given 'delta'"]),
+    "delta alone": ({"privacy": 'delta = "1e-6"'}, ["given delta"]),
     "delta 0": ({"privacy": 'epsilon = "1"\ndelta = "0"'}, ["delta", "given '0'"]),
     "delta 1": ({"privacy": 'epsilon = "1"\ndelta = "1"'}, ["delta", "given '1'"]),
     "delta 2": ({"privacy": 'epsilon = "1"\ndelta = 2'}, ["delta", "given 2"]),
@@ -53,7 +53,7 @@ BAD_SPECS = {
     "not TOML": ({"privacy": "epsilon = "}, ["TOML", "line "]),
     "a name with a line break": ({"attributes": '[[attributes]]\nname = "a\\nb"\nsize = 2'}, ["a\\nb"]),
     "a key with a line break": ({"privacy": '"a\\nb" = 1'}, ["a\\nb"]),
-    "a key that colours the terminal": ({"privacy": '"\\u001b[31m" = 1'}, ["privacy.", "x1b"]),
+    "a key that colors the terminal": ({"privacy": '"\\u001b[31m" = 1'}, ["privacy.", "x1b"]),
 }
 BAD_AMOUNTS = [
     "0",

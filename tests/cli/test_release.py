@@ -370,7 +370,7 @@ def test_names_reach_no_terminal_raw(
     assert "a\\u202eb\\u200bc" in texts[1]
 
 
-def test_a_folder_whose_name_colours_the_terminal(here: Here) -> None:
+def test_a_folder_whose_name_colors_the_terminal(here: Here) -> None:
     for command in ("show", "query", "verify"):
         result = here(command, "\x1b[31mout\x9b")
         assert result.code == 2

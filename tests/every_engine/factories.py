@@ -234,8 +234,20 @@ def polars_frame(columns: Columns, text: Any = pl.String) -> pl.DataFrame:
 # DuckDB
 
 
+class Stream:
+    """All that it has is the stream of another frame, and how often it was asked for it."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.asked = 0
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        self.asked += 1
+        return self._frame.__arrow_c_stream__(requested_schema)
+
+
 def relation(columns: Columns, folder: Path) -> Source:
-    return duckdb.connect().from_arrow(arrow_table(columns)), None, None
+    return duckdb.from_arrow(arrow_table(columns)), None, None
 
 
 def database(columns: Columns, folder: Path) -> Path:
@@ -273,6 +285,7 @@ FACTORIES: dict[str, Factory] = {
     "pyarrow-batch": in_memory(record_batch),
     "pyarrow-reader": reader,
     "pyarrow-dataset": dataset,
+    "arrow-stream": in_memory(lambda columns: Stream(arrow_table(columns))),
     "duckdb-relation": relation,
     "duckdb-table": lambda columns, folder: (database(columns, folder), 's p.the "people"', None),
     "duckdb-query": lambda columns, folder: (
@@ -287,5 +300,5 @@ TOLD: dict[str, Callable[[Columns], Columns]] = {
 }
 
 TELLS_UPPER_FROM_LOWER_CASE = [
-    name for name in FACTORIES if name.startswith(("csv", "tsv", "pandas", "polars", "pyarrow"))
+    name for name in FACTORIES if name.startswith(("csv", "tsv", "pandas", "polars", "pyarrow", "arrow"))
 ]

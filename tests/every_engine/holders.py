@@ -46,7 +46,7 @@ def request_for(
     person: str | None = None,
     max_rows: int = 1,
 ) -> CountRequest:
-    """By default, one table for each attribute, every second pair of neighbours, and the total."""
+    """By default, one table for each attribute, every second pair of neighbors, and the total."""
     schema = Schema(attributes)
     if tables is None:
         names = schema.names

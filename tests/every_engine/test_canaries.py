@@ -70,9 +70,8 @@ def database(folder: Path, query: str) -> tuple:
 
 def relation(query: str) -> Callable[[Path], tuple]:
     def make(folder: Path) -> tuple:
-        connection = duckdb.connect()
-        connection.register("given", TABLE)
-        return (connection.sql(query),)
+        duckdb.register("given", TABLE)  # in the module's own session, as relations of others may end with them
+        return (duckdb.sql(query),)
 
     return make
 

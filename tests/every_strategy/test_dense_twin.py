@@ -8,12 +8,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, PureDP, Schema, Workload, linear, plan
-from privcube.accuracy.drawn import drawn_table_variances
+from privcube.accuracy.predictor import drawn_table_variances, recover
 from privcube.accuracy.ranges import bounds
-from privcube.accuracy.recovery import recover
 from privcube.errors import PlanError
 from privcube.model.groups import MatrixGroup, group_rows, has_helmert, is_structured, row_weights
-from privcube.model.plan import Plan, largest_l1, squared_l2
+from privcube.model.plan import Plan
+from privcube.model.sensitivity import largest_l1, squared_l2
 from privcube.strategies import STRATEGIES
 
 GUARANTEES = st.sampled_from(
@@ -122,7 +122,7 @@ def test_exact_answers_give_exact_tables(strategy: str, data: st.DataObject) -> 
 def true_table(workload: Workload, table, cells: np.ndarray) -> np.ndarray:
     """The ten-line reference: sum over what is not asked for, group levels, add up ranges."""
     counts = cells.reshape(workload.schema.shape)
-    axes = {entry.attribute if isinstance(entry, Axis) else entry: entry for entry in table}
+    axes = {Axis.of(entry).attribute: entry for entry in table}
     for at, attribute in enumerate(workload.schema):
         entry = axes.get(attribute.name)
         moved = np.moveaxis(counts, at, 0)

@@ -16,7 +16,7 @@ from experiments.simulate import AUTO, PAIRS, PAPER, RESIDUAL, Choice, _InBulk, 
 import privcube as pc
 from experiments import __main__ as command
 from experiments import claims, data, page
-from privcube.accuracy.recovery import recover
+from privcube.accuracy.predictor import recover
 from privcube.sensitive.gate import _noise, measure
 from privcube.sensitive.ledger import MemoryLedger
 from privcube.sensitive.sources import engine_for
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.xdist_group("experiments")  # the fixture is made once
 
 @pytest.mark.parametrize("name", ["accuracy", "gaussian"])
 def test_predictions_are_in_order(results: Path, name: str) -> None:
-    """S+ is never worse than S, ours never worse than any, by the variance that budgets minimise."""
+    """S+ is never worse than S, ours never worse than any, by the variance that budgets minimize."""
     rows = read_rows(results / f"{name}.csv")
     assert rows
     for one in rows:

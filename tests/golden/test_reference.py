@@ -6,7 +6,8 @@ import pytest
 import reference_figures
 
 from privcube import ZCDP, PureDP, Schema, Workload, plan
-from privcube.planning.bundles import bundles_by_weight, with_bundles
+from privcube.planning.steps import with_bundles
+from privcube.planning.trees import bundles_by_weight
 
 METHODS = {
     "Identity (full histogram)": ("base_counts", "optimal", "direct"),
@@ -70,7 +71,7 @@ def test_one_dimensional_reference(row: dict[str, str]) -> None:
     strategy = {"I": "base_counts", "H2": "hierarchy", "Ha": "wavelet"}[
         "I" if "Identity" in row["method"] else "H2" if "H2" in row["method"] else "Ha"
     ]
-    budgets = "optimal" if "optimised" in row["method"] else "uniform"
+    budgets = "optimal" if "optimized" in row["method"] else "uniform"
     made = plan(wanted, PureDP(1), strategy, budgets=budgets, recovery="optimal")
     assert made.total_variance == pytest.approx(float(row["value"]), rel=1e-9)
 

@@ -7,6 +7,7 @@ from math import comb, log
 import numpy as np
 import pytest
 
+from experiments import bounds
 from privcube import ApproxDP, PureDP, Schema, Workload, linear, plan
 from privcube.algebra.budgets import (
     gaussian_budgets,
@@ -14,7 +15,6 @@ from privcube.algebra.budgets import (
     laplace_budgets,
     laplace_optimum,
 )
-from privcube.planning import bounds
 
 GRID = [(d, k) for d in (5, 6, 8, 11, 16) for k in (1, 2, 3) if k < d / 2]
 

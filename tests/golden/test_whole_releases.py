@@ -11,7 +11,7 @@ import pytest
 from experiments.data import workload
 
 import privcube as pc
-from privcube.accuracy.drawn import drawn_table_variances
+from privcube.accuracy.predictor import drawn_table_variances
 
 DATA = Path(os.environ.get("PRIVCUBE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 RELEASES = 12

@@ -57,7 +57,7 @@ def test_the_recovery_of_the_text_gives_34_6() -> None:
 
 
 def test_least_squares_is_better_still() -> None:
-    """The text's recovery is not the best one: generalised least squares on the same noise gives 30.01."""
+    """The text's recovery is not the best one: generalized least squares on the same noise gives 30.01."""
     noise = linear.row_variances(TEXT)
     best = linear.predicted_variances(linear.optimal_recovery(Q, Q, noise), noise).sum()
     table_a = 1 / (1 / noise[0] + 1 / (2 * noise[2]))

@@ -59,10 +59,10 @@ def test_a_wrong_grouping_is_refused(groups: list[int], magnitudes: list[float],
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_closed_form_equals_the_convex_programme(name: str, noise: str) -> None:
+def test_closed_form_equals_the_convex_program(name: str, noise: str) -> None:
     """Theorem 3.4: where the rows of a group are alike, the closed form solves (1)-(3).
 
-    The buckets of a sketch are uneven, and there the programme does better: Lemma 3.2 needs more than equal b_i.
+    The buckets of a sketch are uneven, and there the program does better: Lemma 3.2 needs more than equal b_i.
     """
     matrix = STRATEGIES[name][0].toarray()
     matrix = matrix[np.abs(matrix).sum(axis=1) > 0]
@@ -81,7 +81,7 @@ def test_closed_form_equals_the_convex_programme(name: str, noise: str) -> None:
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_convex_programme_is_feasible_and_beats_uniform(noise: str, data: st.DataObject) -> None:
+def test_convex_program_is_feasible_and_beats_uniform(noise: str, data: st.DataObject) -> None:
     rows, columns = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))
     entries = st.lists(st.sampled_from([0.0, 1.0, -1.0, 2.5]), min_size=columns, max_size=columns)
     matrix = np.array([data.draw(entries.filter(any)) for _ in range(rows)])
@@ -95,7 +95,7 @@ def test_convex_programme_is_feasible_and_beats_uniform(noise: str, data: st.Dat
     assert (b / budgets**2).sum() <= (b / uniform**2).sum() * (1 + 1e-6)
 
 
-def test_convex_programme_meets_the_optimality_conditions() -> None:
+def test_convex_program_meets_the_optimality_conditions() -> None:
     """Two rows, one of them also alone in a column: the answer can be worked out by hand."""
     matrix = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])
     budgets = linear.optimal_budgets(matrix, np.diag([1.0, 2.0]))  # b = (2, 8): eps_i ~ b_i^(1/3) in the middle column
@@ -154,7 +154,7 @@ def test_steps_in_turn_never_raise_the_error(noise: str) -> None:
     queries = ranges(6)
     errors_by_rounds = []
     for rounds in (1, 2, 5, 50):
-        found = linear.optimise(queries, linear.hierarchy(6), noise=noise, rounds=rounds)
+        found = linear.optimize(queries, linear.hierarchy(6), noise=noise, rounds=rounds)
         np.testing.assert_allclose(found.recovery @ linear.hierarchy(6).toarray(), queries, atol=1e-8)
         errors_by_rounds.append(found.variances.sum())
     assert errors_by_rounds == sorted(errors_by_rounds, reverse=True)
@@ -164,7 +164,7 @@ def test_steps_in_turn_never_raise_the_error(noise: str) -> None:
 def test_the_planner_and_the_matrices_agree_on_iteration() -> None:
     schema = Schema.from_sizes({"x": 8})
     made = plan(Workload.ranges(schema, ["x"]), PureDP(1), "hierarchy", budgets="iterated")
-    found = linear.optimise(ranges(8), linear.hierarchy(8))
+    found = linear.optimize(ranges(8), linear.hierarchy(8))
     assert made.total_variance == pytest.approx(found.variances.sum(), rel=1e-3)
 
 

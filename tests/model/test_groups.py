@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from privcube import ZCDP, PureDP, errors
 from privcube.model.frame import Frame
 from privcube.model.groups import LARGEST_ENTRY, MatrixGroup, is_structured, product_groups
-from privcube.model.plan import largest_l1, squared_l2
 from privcube.model.schema import Schema
+from privcube.model.sensitivity import largest_l1, squared_l2
 
 ENTRIES = st.integers(-9, 9) | st.sampled_from([LARGEST_ENTRY, -LARGEST_ENTRY])
 

@@ -11,12 +11,12 @@ import pytest
 
 import privcube as pc
 from privcube import linear
-from privcube.accuracy.privacy import privacy_limit
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, group_rows
-from privcube.model.plan import Plan, bundle_factors
+from privcube.model.plan import Plan
+from privcube.model.sensitivity import bundle_factors
 from privcube.model.slices import joined, shared_cells, slice_count, slice_rows
-from privcube.planning.bundles import with_bundles
+from privcube.planning.steps import with_bundles
 from privcube.sensitive import gate
 from privcube.sensitive.noise import max_norm_noise
 
@@ -119,7 +119,7 @@ def test_no_change_costs_more_than_the_guarantee_and_one_costs_all(neighbors: st
         return sum(max(int(np.abs(change[(of_row == c) & (of_group == g)]).sum()) for g in (0, 1)) for c in (0, 1))
 
     prices = [rows * norm(change) / scale for change in changes]
-    assert max(prices) == privacy_limit(made) == made.guarantee.epsilon  # type: ignore[union-attr]
+    assert max(prices) == made.guarantee.capacity == made.guarantee.epsilon  # type: ignore[union-attr]
     gate.verify_by_brute_force(made)
 
 

@@ -14,7 +14,8 @@ import privcube as pc
 from privcube.accuracy.matrix_structure import schema_of
 from privcube.errors import PlanError, PrivcubeError
 from privcube.model.frame import Frame
-from privcube.planning.explanation import group_name, least_largest, least_total, svd_bound
+from privcube.planning.explanation import group_name
+from privcube.planning.limits import least_largest_variance, least_total_variance, svd_bound
 from privcube.strategies import STRATEGIES
 
 pytestmark = pytest.mark.usefixtures("short_search")  # what is tested holds for any plan
@@ -96,11 +97,11 @@ def test_the_optimum_of_cells_is_the_dense_bound(data: st.DataObject) -> None:
     tables = data.draw(st.lists(sets.filter(bool), min_size=1, max_size=5, unique=True))
     weights = data.draw(st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=len(tables), max_size=len(tables)))
     workload = pc.Workload.tables(schema, tables, weights=weights)
-    assert least_total(workload) == pytest.approx(svd_bound(workload), rel=1e-6)  # roots of rounded zeros
+    assert least_total_variance(workload) == pytest.approx(svd_bound(workload), rel=1e-6)  # roots of rounded zeros
     made = pc.plan(workload, pc.ZCDP("0.5"), "residual")
-    assert made.weighted_variance == pytest.approx(least_total(workload), rel=1e-6)
+    assert made.weighted_variance == pytest.approx(least_total_variance(workload), rel=1e-6)
     largest = pc.plan(workload, pc.ZCDP("0.5"), objective="largest")
-    assert max(largest.table_variances) == pytest.approx(least_largest(workload), rel=1e-6)
+    assert max(largest.table_variances) == pytest.approx(least_largest_variance(workload), rel=1e-6)
 
 
 REFERENCE = [row for row in reference_figures.reference_rows() if row["metric"].startswith("total_sq_error")]
@@ -115,7 +116,7 @@ def test_the_reference_has_the_limits() -> None:
 @pytest.mark.parametrize("row", SUMVAR, ids=lambda row: f"{row['domain'][:5]}, {row['workload']}")
 def test_the_optimum_is_that_of_residual_planner(row: dict[str, str]) -> None:
     workload = reference_figures.workload(row["domain"], row["workload"])
-    assert least_total(workload) == pytest.approx(float(row["value"]), rel=1e-9)
+    assert least_total_variance(workload) == pytest.approx(float(row["value"]), rel=1e-9)
 
 
 @pytest.mark.parametrize("row", SVD, ids=lambda row: f"{row['domain']}, {row['workload']}")
@@ -130,7 +131,7 @@ def test_the_yardstick_of_ranges(row: dict[str, str]) -> None:
     [
         (pc.PureDP(2, max_rows_per_person=3), "yardstick", 2 * 9 / 4),
         (pc.ZCDP("0.25", max_rows_per_person=2), "optimum", 2 * 4),
-        (pc.ApproxDP(1, "1e-6"), "optimum", float(pc.ApproxDP(1, "1e-6").gaussian_variance)),
+        (pc.ApproxDP(1, "1e-6"), "optimum", float(pc.ApproxDP(1, "1e-6").unit_noise)),
     ],
 )
 def test_the_limit_is_scaled_to_the_guarantee(guarantee: pc.PureDP, kind: str, noise: float) -> None:
@@ -140,8 +141,8 @@ def test_the_limit_is_scaled_to_the_guarantee(guarantee: pc.PureDP, kind: str, n
     assert limit is not None
     assert limit.kind == kind
     weight = sum(w * c for w, c in zip(WORKLOAD.weights, WORKLOAD.sizes, strict=True))
-    assert limit.std_error**2 * weight == pytest.approx(least_total(WORKLOAD) * noise)
-    assert limit.ratio**2 == pytest.approx(plan.weighted_variance / (least_total(WORKLOAD) * noise))
+    assert limit.std_error**2 * weight == pytest.approx(least_total_variance(WORKLOAD) * noise)
+    assert limit.ratio**2 == pytest.approx(plan.weighted_variance / (least_total_variance(WORKLOAD) * noise))
     if kind == "optimum":
         assert limit.ratio == pytest.approx(1, abs=1e-6)
 

@@ -14,8 +14,8 @@ from scipy import optimize
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Schema, Workload, errors
 from privcube.accuracy.structure import Structure
 from privcube.algebra.lattice import Incidence
-from privcube.model.plan import noise_variances, squared_l2
 from privcube.model.privacy.guarantee import Guarantee
+from privcube.model.sensitivity import noise_variances, squared_l2
 from privcube.planning import minimax as gaussian
 from privcube.planning.minimax import largest_ratio_shares
 from privcube.strategies import STRATEGIES
@@ -53,7 +53,7 @@ def ratios_of(structure: Structure, guarantee: Guarantee, wanted: np.ndarray) ->
 
 
 def slow_optimum(ratios: np.ndarray) -> float:
-    """The slow twin, as a geometric programme: minimise y, log sum_b A_tb exp(-x_b) <= y, log sum_b exp(x_b) <= 0."""
+    """The slow twin, as a geometric program: minimize y, log sum_b A_tb exp(-x_b) <= y, log sum_b exp(x_b) <= 0."""
     count = ratios.shape[1]
 
     def parts(point: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, errors, plan
-from privcube.model.plan import largest_l1, squared_l2
+from privcube.model.sensitivity import largest_l1, squared_l2
 from privcube.planning.steps import DENOMINATOR, whole_shares
 from privcube.strategies import STRATEGIES
 from privcube.strategies.clusters import merged

@@ -11,12 +11,13 @@ import pandas as pd
 import pytest
 
 import privcube as pc
-from privcube.accuracy.closed_form import ErrorBars, interval_factor
+from privcube.accuracy.error_bars import ErrorBars
+from privcube.accuracy.intervals import interval_factor
+from privcube.accuracy.predictor import recover
 from privcube.accuracy.privacy import verify_privacy
-from privcube.accuracy.recovery import recover
 from privcube.accuracy.structure import Structure
 from privcube.errors import PlanError, PrivcubeError
-from privcube.planning.targets import Target, amount_of, at_budget, least_budget, margins, planned_for
+from privcube.planning.targets import Target, at_budget, least_budget, margins, planned_for
 from privcube.sensitive.gate import SystemNoise, _noise
 
 pytestmark = pytest.mark.usefixtures("short_search")  # what is tested holds for any plan
@@ -51,7 +52,7 @@ def keeps(plan: pc.Plan) -> bool:
 @pytest.mark.parametrize("name", GUARANTEES)
 def test_the_least_budget_is_the_least(made: pc.Plan, name: str) -> None:
     plan, guarantee = made, GUARANTEES[name]
-    amount = amount_of(plan.guarantee)
+    amount = plan.guarantee.amount
     assert keeps(plan)
     assert not keeps(at_budget(plan, amount * Fraction(99, 100)))
     assert len(str(int(amount * 10**9)).rstrip("0")) <= 3
@@ -75,7 +76,7 @@ def test_no_other_plan_does_with_less(made: pc.Plan, name: str) -> None:
     others = ["search", "marginals", "base_counts"] if name == "pure" else ["residual", "marginals", "base_counts"]
     for strategy in others:
         other = least_budget(pc.plan(WORKLOAD, GUARANTEES[name], strategy), targets)
-        assert amount_of(made.guarantee) <= amount_of(other.guarantee)
+        assert made.guarantee.amount <= other.guarantee.amount
 
 
 def test_the_amount_that_was_given_does_not_matter() -> None:
@@ -96,7 +97,7 @@ def test_the_budget_against_all_budgets_in_turn(margin: float, guarantee: pc.Pur
             bars = ErrorBars(at_budget(plan, amount), [("age",)])
             factor = interval_factor(bars.cell_kurtosis(("age",)), 0.95)
             if max(bars.variances(("age",))) ** 0.5 * factor <= kept_to:
-                assert amount_of(found.guarantee) == amount
+                assert found.guarantee.amount == amount
                 return
     raise AssertionError("no budget")
 
@@ -124,7 +125,7 @@ def test_each_range_keeps_to_the_margin(guarantee: pc.PureDP | pc.ZCDP) -> None:
     assert margins(plan, [table], 0.95)[0] == pytest.approx(40, rel=0.011)
     residual = "residual" if isinstance(guarantee, pc.ZCDP) else "search"
     other = least_budget(pc.plan(ranges, guarantee, residual), [Target(table, 40)])
-    assert amount_of(plan.guarantee) <= amount_of(other.guarantee)
+    assert plan.guarantee.amount <= other.guarantee.amount
 
 
 def test_targets_of_several_confidences() -> None:

@@ -6,24 +6,17 @@ import numpy as np
 import pytest
 
 from privcube import ZCDP, Axis, Plan, PureDP, Schema, Workload, errors, plan
-from privcube.accuracy.privacy import privacy_cost, privacy_limit
-from privcube.accuracy.recovery import recover
+from privcube.accuracy.predictor import recover
+from privcube.accuracy.privacy import privacy_cost
 from privcube.model.groups import group_rows
-from privcube.model.options import PlanOptions, Strategy
-from privcube.planning.bundles import with_bundles
-from privcube.planning.planner import _planned
-from privcube.planning.trees import best_tree, branchings, tree_proposals
+from privcube.model.options import PlanOptions
+from privcube.planning.steps import plan_of, with_bundles
+from privcube.planning.trees import best_tree, branchings
 from privcube.strategies import hierarchy
-from privcube.strategies.proposal import Proposal
 
 
 def best(workload: Workload, guarantee, recovery: str = "optimal") -> Plan:
-    def planned(strategy: Strategy, proposal: Proposal) -> Plan:
-        budgets = "iterated" if recovery == "optimal" else "optimal"
-        options = PlanOptions(strategy=strategy, budgets=budgets, recovery=recovery)
-        return _planned(workload, guarantee, options, proposal)
-
-    return best_tree(workload, guarantee, planned)
+    return best_tree(workload, guarantee, PlanOptions(recovery=recovery))
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5")], ids=str)
@@ -31,7 +24,7 @@ def best(workload: Workload, guarantee, recovery: str = "optimal") -> Plan:
 def test_no_tree_is_better(guarantee, queries: str) -> None:
     workload = Workload.tables(Schema.from_sizes({"x": 16}), [(Axis("x", queries=queries),)])
     found = best(workload, guarantee)
-    assert privacy_cost(found) == privacy_limit(found)
+    assert privacy_cost(found) == found.guarantee.capacity
     for strategy in ("hierarchy", "wavelet"):
         assert found.weighted_variance <= plan(workload, guarantee, strategy, budgets="iterated").weighted_variance
     assert found.options.strategy in ("hierarchy", "wavelet")
@@ -63,7 +56,6 @@ def test_branchings_suit_the_attributes() -> None:
     assert branchings(wide) == [*range(2, 17), 20]
     cells = Workload.all_kway(Schema.from_sizes({"x": 400}), 1)
     assert branchings(cells) == []
-    assert list(tree_proposals(cells, PureDP(1))) == []
     with pytest.raises(errors.PlanError, match="ranges or prefixes"):
         best(cells, PureDP(1))
 
@@ -74,7 +66,7 @@ def test_trees_with_more_leaves_than_cells_have_the_error_they_predict(branching
     """What is found in leaves that are no cells is shared out; the prediction knows."""
     workload = Workload.ranges(Schema.from_sizes({"x": 12}), ["x"])
     options = PlanOptions(strategy="hierarchy", budgets="iterated")
-    made = _planned(workload, guarantee, options, hierarchy.propose(workload, guarantee, branching))
+    made = plan_of(workload, guarantee, options, hierarchy.propose(workload, guarantee, branching))
     assert made.frame.has_padding
     (table,) = workload
     recovery = np.stack([recover(made, unit)[table] for unit in np.eye(made.rows)], axis=-1)

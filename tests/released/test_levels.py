@@ -16,7 +16,7 @@ from privcube.model.groups import group_rows, has_helmert, row_weights
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
 from privcube.model.workload import Table
-from privcube.planning.bundles import with_bundles
+from privcube.planning.steps import with_bundles
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
 
 DISTRICTS = {"d1": ["a", "e"], "d2": ["b"], "d3": ["c", "f", "g"], "d4": ["d"]}  # unequal, and not in order
@@ -222,7 +222,7 @@ def test_frames_and_arrays_have_the_labels_of_the_level() -> None:
             CELLS,
             "direct",
             ("sex", REGION),
-            "of the workload, as recovery was not by closed form; available: sex x area",
+            "of the workload; available: sex x area",
         ),
     ],
 )

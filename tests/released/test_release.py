@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 import privcube as pc
-from privcube.accuracy.closed_form import interval_factor
+from privcube.accuracy.intervals import interval_factor
 from privcube.errors import QueryError
 from privcube.model.groups import group_rows, row_weights
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
-from privcube.planning.bundles import with_bundles
+from privcube.planning.steps import with_bundles
 from privcube.sensitive.gate import SystemNoise, _bundle_noise
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
 

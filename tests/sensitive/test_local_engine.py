@@ -17,8 +17,9 @@ from holders import request_for
 from privcube import Attribute, PureDP, Schema, Workload, errors, plan
 from privcube.progress import COUNTING, READING
 from privcube.sensitive import counting
+from privcube.sensitive.duckdb_session import connected
 from privcube.sensitive.engine import CountRequest
-from privcube.sensitive.engines.local import LocalEngine, connected
+from privcube.sensitive.engines.local import LocalEngine
 from privcube.sensitive.gate import measure
 from privcube.sensitive.scans import ParquetFiles
 from privcube.sensitive.sources import engine_for

@@ -15,14 +15,15 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from factories import FACTORIES, TELLS_UPPER_FROM_LOWER_CASE
+from factories import FACTORIES, TELLS_UPPER_FROM_LOWER_CASE, Stream
 from holders import request_for
 
 from privcube import Attribute
 from privcube.errors import DataError
 from privcube.sensitive import scans
+from privcube.sensitive.duckdb_session import column_kind
 from privcube.sensitive.engine import CountRequest
-from privcube.sensitive.scans import column_kind, found_files
+from privcube.sensitive.scans import found_files
 from privcube.sensitive.sources import engine_for
 
 LETTERS = [Attribute("a", values=["x", "y", "z"]), Attribute("b", size=4, missing="category", other="category")]
@@ -260,7 +261,7 @@ def test_names_that_differ_in_case_only_are_refused_where_duckdb_cannot_tell_the
     table = pa.table([["x"], ["y"], [1]], names=["a", "A", "b"])
     pq.write_table(table, tmp_path / "people.parquet")
     duckdb.connect(str(tmp_path / "people.duckdb")).close()
-    relation = duckdb.connect().sql("SELECT 'x' AS a, 'y' AS \"A\", 1 AS b")
+    relation = duckdb.sql("SELECT 'x' AS a, 'y' AS \"A\", 1 AS b")
     query = "SELECT 'x' AS a, 'y' AS \"A\", 1 AS b"
     for source in ((tmp_path / "people.parquet",), (tmp_path / "people.duckdb", None, query), (relation,)):
         with pytest.raises(
@@ -280,7 +281,7 @@ def duplicated(folder: Path) -> dict[str, tuple]:
         "csv": (folder / "people.csv",),
         "parquet": (folder / "people.parquet",),
         "duckdb": (folder / "people.duckdb", None, query),
-        "relation": (duckdb.connect().sql(query),),
+        "relation": (duckdb.sql(query),),
         "pandas": (pd.DataFrame([["x", "y", 1]], columns=["a", "a", "b"]),),
         "pyarrow": (table,),
         "reader": (table.to_reader(),),
@@ -320,6 +321,53 @@ def test_a_reader_is_read_once() -> None:
     for again in (engine.prepare, engine.count):
         with pytest.raises(DataError, match="expected a reader that was not read before"):
             again(request)
+
+
+def some_frames() -> dict[str, Any]:
+    table = pa.table({"a": ["x", "y", "x"], "c": [0, 0, 0], "b": [1, None, 3]})
+    return {
+        "pyarrow": table,
+        "batches": pa.concat_tables([table[:1], table[1:]]),
+        "reader": table.to_reader(),
+        "pandas": table.to_pandas(),
+        "pandas categorical": table.to_pandas().astype({"a": "category"}),
+        "polars": pl.from_arrow(table),
+        "polars categorical": pl.from_arrow(table).cast({"a": pl.Categorical}),
+    }
+
+
+@pytest.mark.parametrize("name", some_frames())
+def test_any_frame_with_an_arrow_stream_is_a_source(name: str) -> None:
+    """What has nothing else is asked for its records once, whatever is done with it first."""
+    request = request_for(LETTERS, [("a", "b")])
+    source = Stream(some_frames()[name])
+    engine = engine_for(source)
+    engine.prepare(request)
+    engine.prepare(request)
+    found = engine.count(request).for_the_gate(("a", "b")).tolist()
+    assert found == counts(some_frames()[name], request) == counts(some_frames()["pyarrow"], request)
+    assert list(map(sum, found)) == [2, 1, 0]
+    assert source.asked == 1
+    with pytest.raises(DataError, match="factories Stream: expected a reader that was not read before"):
+        engine.count(request)
+
+
+def test_a_stream_that_tells_its_schema_is_not_asked_for_records_before_the_count() -> None:
+    class Told(Stream):
+        def __arrow_c_schema__(self) -> object:
+            return self._frame.schema.__arrow_c_schema__()
+
+    source = Told(some_frames()["pyarrow"])
+    engine, request = engine_for(source), request_for(LETTERS, [("a",)])
+    engine.prepare(request)
+    assert source.asked == 0
+    assert engine.count(request).for_the_gate(("a",)).tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize("frame", [pl.Series("a", ["x"]), pa.chunked_array([["x"]]), "no frame"])
+def test_a_stream_of_something_else_is_refused_in_preparing(frame: Any) -> None:
+    with pytest.raises(DataError, match="factories Stream: expected columns of one type each"):
+        engine_for(Stream(frame)).prepare(request_for(LETTERS))
 
 
 def test_a_reader_is_streamed() -> None:
@@ -374,7 +422,7 @@ def test_objects_are_written_as_the_rule_says() -> None:
     ids=["pyarrow", "polars", "pandas", "pandas floats", "pandas categorical", "duckdb"],
 )
 def test_a_column_of_nothing_but_nulls_is_all_missing(table: Any) -> None:
-    table = duckdb.connect().sql(table) if isinstance(table, str) else table
+    table = duckdb.sql(table) if isinstance(table, str) else table
     for declared in ({"values": ["a"]}, {"size": 1}, {"bins": [0, 1]}, {"values": [True]}):
         attribute = Attribute("x", **declared, missing="category")
         assert counts(table, request_for([attribute], [("x",)])) == [0, 3]
@@ -403,7 +451,7 @@ def test_types_that_cannot_be_coded_are_refused_before_counting(holder: str, tmp
         source = tmp_path / "people.parquet"
         pq.write_table(table, source)
     elif holder == "duckdb":
-        source = duckdb.connect().from_arrow(table)
+        source = duckdb.from_arrow(table)
     elif holder == "pandas":
         source = table.to_pandas(types_mapper=pd.ArrowDtype)
     elif holder == "polars":
@@ -448,7 +496,7 @@ def test_tables_views_and_queries(database: Path) -> None:
     "query", ["DROP TABLE people", "SELECT 1; DROP TABLE people", "DELETE FROM people", "SELECT nothing", ""]
 )
 def test_what_is_no_query_is_refused_before_counting(database: Path, query: str) -> None:
-    with pytest.raises(DataError, match=r"database 'people.duckdb': expected a source that can be read"):
+    with pytest.raises(DataError, match=r"query of DuckDB database 'people.duckdb': expected .*one SELECT"):
         engine_for(database, None, query).prepare(request_for(LETTERS))
     assert counts_of_a(database, "people") == [1, 1, 0]
 
@@ -459,7 +507,7 @@ def test_a_table_that_is_not_there_is_not_looked_for_among_variables(
     """DuckDB would take a data frame that happens to have the name, in the function or module that calls it."""
     monkeypatch.setattr(scans, "absent", pd.DataFrame({"a": ["x"], "b": [1]}), raising=False)
     for table in ("absent", "absent.csv", "/etc/passwd"):
-        with pytest.raises(DataError, match="expected a source that can be read"):
+        with pytest.raises(DataError, match="expected something that is there, can be read"):
             engine_for(database, table).prepare(request_for(LETTERS))
 
 
@@ -473,7 +521,7 @@ def test_collations_of_columns_play_no_role(database: Path) -> None:
 @pytest.mark.parametrize("raw", [b"", b"no database", b"SQLite format 3\x00" + b"\x00" * 100])
 def test_what_is_no_database_is_refused_before_counting(raw: bytes, tmp_path: Path) -> None:
     (tmp_path / "people.db").write_bytes(raw)
-    with pytest.raises(DataError, match=r"database 'people.db': expected a source that can be read"):
+    with pytest.raises(DataError, match=r"of DuckDB database 'people.db': expected a DuckDB file that can be read"):
         engine_for(tmp_path / "people.db", "people").prepare(request_for(LETTERS))
 
 

@@ -25,7 +25,7 @@ from privcube.progress import COUNTING, READING
 from privcube.sensitive.engine import CountRequest
 from privcube.sensitive.engines import spark as spark_engine
 from privcube.sensitive.engines.spark import SparkEngine, spark_table
-from privcube.sensitive.partitions import FIRST_REFUSED, PIECE, UNREADABLE, Work, count_coded, sum_pieces
+from privcube.sensitive.engines.spark_workers import FIRST_REFUSED, PIECE, UNREADABLE, Work, count_coded, sum_pieces
 from privcube.sensitive.sources import engine_for
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, errors, plan
-from privcube.accuracy.drawn import drawn_table_variances
 from privcube.accuracy.matrix_structure import workload_gram
-from privcube.accuracy.privacy import privacy_cost, privacy_limit, verify_privacy
+from privcube.accuracy.predictor import drawn_table_variances, recover
+from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.accuracy.ranges import gram
-from privcube.accuracy.recovery import recover
 from privcube.linear.gaussian_optimum import gaussian_optimum
 from privcube.model.groups import MatrixGroup
 from privcube.sensitive.engines.memory import CodedRecords
@@ -105,7 +104,7 @@ def test_plans_cost_what_they_say_and_survive_json(guarantee) -> None:
     assert again.digest == made.digest
     for each in (made, again):
         verify_privacy(each)
-        assert privacy_cost(each) == privacy_limit(each)
+        assert privacy_cost(each) == each.guarantee.capacity
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=str)

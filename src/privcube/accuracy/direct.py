@@ -1,40 +1,89 @@
-"""Direct recovery: each table added up from its sources, the R of step 2. Zone: PUBLIC.
+"""Direct recovery: each table added up from its own groups, the R of step 2. Zone: PUBLIC.
 
-This reproduces the paper's S and S+ before step 3. Tables added up from different groups need not agree.
+This reproduces the paper's S and S+ before step 3. Tables added up from different groups need not agree. Errors are
+known as means over a table, and their shape is taken for that of Laplace noise, the widest there is.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
+from privcube.accuracy.intervals import LAPLACE
+from privcube.accuracy.moments import exact_noise_variances
 from privcube.accuracy.ranges import mean_nodes, nodes
 from privcube.algebra.lattice import Floats, Incidence
+from privcube.errors import QueryError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, QueryGroup, cells_groups, group_rows, product_groups
-from privcube.model.workload import Axis, Table, Workload
+from privcube.model.plan import Plan
+from privcube.model.workload import Axis, Table, Workload, axis_cells
 from privcube.progress import RECOVERING, Progress, silent, told
 
 
-def add_up(
-    frame: Frame,
-    tables: Sequence[Table],
-    groups: Sequence[QueryGroup],
-    sources: Sequence[Sequence[int]],
-    answers: Sequence[Floats],
-    progress: Progress = silent,
-) -> dict[Table, Floats]:
-    """Every table from the answers to its source groups; frames with one axis per attribute."""
-    return {
-        table: _added_up(frame, table, [groups[number] for number in used], [answers[number] for number in used])
-        for table, used in told(list(zip(tables, sources, strict=True)), RECOVERING, progress)
-    }
+class DirectForm:
+    """The predictor (`privcube.accuracy.predictor`) of a plan with direct recovery: tables of the workload only."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def determines(self, table: Table) -> bool:
+        """Whether a table is in the workload."""
+        return table in self._mean
+
+    def mean_variances(self) -> Floats:
+        """For every table of the workload, the mean variance of its numbers."""
+        plan = self._plan
+        coefficients = recovery_coefficients(plan.workload, plan.frame, plan.groups, plan.sources or ())
+        return coefficients.times(exact_noise_variances(plan))
+
+    def variances(self, table: Table) -> Floats:
+        """The mean variance of a table's numbers, for all of them."""
+        return np.full([axis_cells(self._plan.workload.schema, entry) for entry in table], self._mean[table])
+
+    def kurtosis(self, table: Table) -> float:
+        """That of Laplace noise."""
+        return LAPLACE
+
+    def query_moments(self, table: Table, weights: Floats) -> tuple[float, float]:
+        """Variance and excess kurtosis of one number of a table; sums over several are refused."""
+        if np.count_nonzero(weights) != 1:
+            raise QueryError("query", expected="a single cell, as tables were recovered directly, each by itself")
+        return self._mean[table], LAPLACE
+
+    def source(self, table: Table) -> Table:
+        """The table itself."""
+        return table
+
+    def derived(self, table: Table, source: Floats) -> Floats:
+        """The table itself."""
+        return source
+
+    def recover(self, sources: Sequence[Table], answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
+        """Tables of the workload, each added up from the answers to its own groups."""
+        frame, groups = self._plan.frame, product_groups(self._plan.groups)
+        ends = np.cumsum([0, *(group_rows(frame, group) for group in groups)]).tolist()
+        used_by = dict(zip(self._plan.workload, self._plan.sources or (), strict=True))
+        return {
+            table: _added_up(
+                frame,
+                table,
+                [groups[number] for number in used_by[table]],
+                [answers[ends[number] : ends[number + 1]] for number in used_by[table]],
+            )
+            for table in told(sources, RECOVERING, progress)
+        }
+
+    @cached_property
+    def _mean(self) -> dict[Table, float]:
+        return dict(zip(self._plan.workload, self.mean_variances().tolist(), strict=True))
 
 
 def _added_up(frame: Frame, table: Table, groups: Sequence[QueryGroup], answers: Sequence[Floats]) -> Floats:
-    axes = [entry if isinstance(entry, Axis) else Axis(entry) for entry in table]
+    axes = [Axis.of(entry) for entry in table]
     spots = [frame.footprint(frame.schema[axis.attribute], axis.level)[0] for axis in axes]
     levels = [sorted({_level(group, number) for group in groups}) for number, _ in spots]
     total: Floats | None = None
@@ -112,7 +161,7 @@ def _added_nodes(
     levels_of = [{part.axis: part.level for part in group} for group in groups]
     per_axis: dict[int, dict[int, float]] = {}
     for entry in table:
-        name = entry.attribute if isinstance(entry, Axis) else entry
+        name = Axis.of(entry).attribute
         for axis, level in frame.footprint(frame.schema[name], entry.level if isinstance(entry, Axis) else None):
             levels = tuple(sorted({of_axis.get(axis, 0) for of_axis in levels_of}))
             if (entry, levels) not in known:

@@ -1,4 +1,9 @@
-"""From the padded axes of a frame to the real cells and ranges of a table, and back. Zone: PUBLIC."""
+"""From the padded axes of a frame to the cells, levels and ranges of a table, and back. Zone: PUBLIC.
+
+Every published number is a known sum over padded cells (`privcube.accuracy.published`). Levels are in a frame only if
+the workload asks for one of the attribute. The others are sums of the published cells, like ranges, so they agree with
+them by construction.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privcube.accuracy.published import cell_rows, grouped, padded_cells, recovered_entry
 from privcube.accuracy.ranges import bounds
 from privcube.algebra.lattice import Floats
 from privcube.model.frame import Frame
@@ -69,7 +75,7 @@ class Layout:
     def _entry(self, entry: str | Axis) -> tuple[int, NDArray[np.int64] | None]:
         """How many padded cells an entry has, and which of them are real; None if all are, in order."""
         if entry not in self._known:
-            axis = entry if isinstance(entry, Axis) else Axis(entry)
+            axis = Axis.of(entry)
             attribute = self.frame.schema[axis.attribute]
             axes = self.frame.footprint(attribute, axis.level)
             size = prod([self.frame.sizes[number][level] for number, level in axes])
@@ -89,3 +95,47 @@ def range_sums(counts: Floats, axis: int, queries: Queries, cells: int) -> Float
     running = np.concatenate([np.zeros((*moved.shape[:-1], 1)), np.cumsum(moved, axis=-1)], axis=-1)
     first, last = bounds(queries, cells)
     return np.moveaxis(running[..., last] - running[..., first], -1, axis)
+
+
+class Publisher:
+    """Makes published tables of padded ones; remembers the weights of each attribute and level."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._known: dict[str | Axis, tuple[int, Floats | None]] = {}
+
+    def published(self, table: Table, padded: Floats) -> Floats:
+        """A table as it is published, from its padded cells."""
+        entries = [self._entry(entry) for entry in table]
+        counts = padded.reshape([size for size, _ in entries])
+        for at, (_, rows) in enumerate(entries):
+            if rows is not None:
+                counts = np.moveaxis(np.tensordot(rows, counts, axes=(1, at)), 0, at)
+        return with_ranges(self._frame.schema, table, counts)
+
+    def _entry(self, entry: str | Axis) -> tuple[int, Floats | None]:
+        if entry not in self._known:
+            axis = Axis.of(entry)
+            rows = cell_rows(self._frame, self._frame.schema[axis.attribute], axis.level)
+            self._known[entry] = (padded_cells(self._frame, entry), rows)
+        return self._known[entry]
+
+
+def recovered_table(frame: Frame, table: Table) -> Table:
+    """The cells that a table is added up from: ranges, and levels that the frame has not, from those of the attribute.
+
+    >>> from privcube import Attribute, Level, Schema
+    >>> area = Attribute("area", size=4, levels=[Level("region", width=2)])
+    >>> recovered_table(Frame(Schema([area]), "natural"), (Axis("area", "region"),))
+    ('area',)
+    """
+    return tuple([recovered_entry(frame, entry) for entry in table])
+
+
+def added_up(frame: Frame, table: Table, cells: Floats) -> Floats:
+    """A table from the published numbers of its `recovered_table`."""
+    counts = with_ranges(frame.schema, table, cells)
+    for at, (entry, known) in enumerate(zip(table, recovered_table(frame, table), strict=True)):
+        if isinstance(entry, Axis) and entry.level and entry != known:
+            counts = grouped(counts, at, frame.schema[entry.attribute].partition(entry.level))
+    return counts

@@ -5,6 +5,8 @@ triangle T of QR, diag(v)^(-1/2) S B = O T, gives the least-squares estimate of 
 N = B T^-1 O' diag(v)^(-1/2). Its covariance is L L' with L = N diag(u)^(1/2) if the noise that is drawn has the
 variances u. The queries never become a matrix: tables are added up from columns of L, a slice of memory at a time, and
 in step 2 the workload is its Gram matrix, a sum of Kronecker products.
+
+See THEORY section 12.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ import numpy as np
 
 from privcube.accuracy.layout import with_ranges
 from privcube.accuracy.ranges import bounds, gram
+from privcube.accuracy.structure import Structure, WorkloadIndex
 from privcube.algebra.lattice import Floats, Integers
-from privcube.errors import PlanError, counted
+from privcube.errors import Plain, PlanError, counted
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, MatrixGroup
+from privcube.model.groups import Group, MatrixGroup, is_structured, product_groups
 from privcube.model.rows import spread, strategy_matrix
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, table_cells, table_name
@@ -52,7 +55,7 @@ class ExplicitStructure:
             raise PlanError(
                 "explicit rows",
                 expected=f"a domain of at most {MOST_CELLS:,} cells",
-                given=f"{counted(schema.domain_size)} cells",
+                given=Plain(f"{counted(schema.domain_size)} cells"),
             )
         parts = [_group_rows(schema, group) for group in groups]
         return cls(
@@ -77,7 +80,7 @@ class ExplicitStructure:
                 raise PlanError(
                     "strategy",
                     expected="rows that every query is a combination of",
-                    given=f"none for {table_name(table)}",
+                    given=Plain(f"none for {table_name(table)}"),
                 )
         return np.array([float(query_variances(self.schema, table, factor).mean()) for table in self.workload])
 
@@ -114,9 +117,18 @@ class ExplicitStructure:
         return np.asarray(directions[singular > singular.max() * max(self.rows.shape) * np.finfo(float).eps].T)
 
 
+def structure_of(
+    workload: Workload, frame: Frame, groups: Sequence[Group], index: WorkloadIndex | None = None
+) -> Structure | ExplicitStructure:
+    """How groups answer a workload: in closed form if all are products over axes, else by explicit matrices."""
+    if is_structured(groups):
+        return Structure.of(workload, frame, product_groups(groups), index)
+    return ExplicitStructure.of(workload, frame, groups)
+
+
 def schema_of(workload: Workload, groups: Sequence[Group] = ()) -> Schema:
     """The attributes that tables or matrices use, in their order; all of them where a group needs all."""
-    names = {entry.attribute if isinstance(entry, Axis) else entry for table in workload for entry in table}
+    names = {Axis.of(entry).attribute for table in workload for entry in table}
     for group in groups:
         names.update(group.attributes if isinstance(group, MatrixGroup) else workload.schema.names)
     return Schema([attribute for attribute in workload.schema if attribute.name in names])
@@ -224,7 +236,7 @@ def membership(attribute: Attribute, axis: Axis) -> Floats:
 
 def axis_of(table: Table, attribute: Attribute) -> Axis | None:
     """How a table asks for an attribute; None if it does not."""
-    axes = (entry if isinstance(entry, Axis) else Axis(entry) for entry in table)
+    axes = (Axis.of(entry) for entry in table)
     return next((axis for axis in axes if axis.attribute == attribute.name), None)
 
 

@@ -2,6 +2,8 @@
 
 For Laplace and Gaussian noise it is never above (sinh x >= x; Canonne, Kamath and Steinke 2020). In a bundle of unequal
 groups the rows of the largest may have more, by a few percent as a rule.
+
+See THEORY section 11.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ meets one of its rows, with +1 or -1, or a matrix over the cells of some attribu
 moves it; then the cost follows from the noise that will be drawn, summed as fractions. By
 brute force, on small domains: the columns of S are read off the code that answers groups, and every column (or pair of
 columns) is priced.
+
+See THEORY section 13.
 """
 
 from __future__ import annotations
@@ -14,32 +16,30 @@ from itertools import pairwise
 from math import prod
 from typing import get_args
 
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.documents.plans import digest_of, plan_document
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, MatrixGroup, PartKind, SketchGroup
-from privcube.model.plan import Plan, largest_l1, squared_l2
+from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
+from privcube.model.sensitivity import largest_l1, squared_l2
 
 
 def verify_privacy(plan: Plan) -> None:
     """Refuse a plan whose cost is not proved to be within its guarantee."""
     if plan.digest != digest_of(plan_document(plan)):
-        raise PlanError("plan", expected="a digest that fits the plan", given="one that does not: it was changed")
-    if getattr(plan.guarantee, "calibration", "zcdp") != "zcdp":
+        raise PlanError(
+            "plan", expected="a digest that fits the plan", given=Plain("one that does not: it was changed")
+        )
+    if plan.guarantee.calibration != "zcdp":
         raise PlanError(
             "calibration", expected="zcdp for a release; the classic constant is not proved for whole-number noise"
         )
     for group in plan.groups:
         _check_group(plan.frame, group)
-    cost, limit = privacy_cost(plan), privacy_limit(plan)
+    cost, limit = privacy_cost(plan), plan.guarantee.capacity
     if cost > limit:
-        raise PlanError("plan", expected=f"a cost of at most {limit}", given=f"{cost}")
-
-
-def privacy_limit(plan: Plan) -> Fraction:
-    """What the guarantee allows: epsilon, or rho."""
-    return plan.guarantee.epsilon if isinstance(plan.guarantee, PureDP) else plan.guarantee.rho
+        raise PlanError("plan", expected=f"a cost of at most {limit}", given=Plain(f"{cost}"))
 
 
 def privacy_cost(plan: Plan) -> Fraction:

@@ -6,6 +6,8 @@ evenly among the real cells beside it, from the coarsest level to the finest: a 
 real children) / (number of real children), with P what its parent is published with. Sums are kept at every level,
 nothing is biased, and every published number is a known linear query on padded cells. Plans predict the errors of these
 (`mean_energies`), and a release tells them (`privcube.accuracy.closed_form`). Without padding nothing changes.
+
+See THEORY section 5.1.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numpy as np
 
 from privcube.accuracy.ranges import bounds, gram
 from privcube.algebra.lattice import Floats
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
 from privcube.model.levels import Partition
@@ -45,7 +47,7 @@ def grouped(counts: Floats, at: int, partition: Partition) -> Floats:
 def padded_cells(frame: Frame, entry: str | Axis) -> int:
     """How many padded cells an entry of a table is made of."""
     known = recovered_entry(frame, entry)
-    axis = known if isinstance(known, Axis) else Axis(known)
+    axis = Axis.of(known)
     return frame.nested_sizes(frame.schema[axis.attribute], axis.level)[-1]
 
 
@@ -56,7 +58,7 @@ def published_rows(frame: Frame, entry: str | Axis) -> Floats | None:
     >>> published_rows(Frame(Schema.from_sizes({"a": 3}), "binary"), "a").round(3).tolist()
     [[1.0, 0.0, 0.0, 0.333], [0.0, 1.0, 0.0, 0.333], [0.0, 0.0, 1.0, 0.333]]
     """
-    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    axis = Axis.of(entry)
     attribute = frame.schema[axis.attribute]
     kept = axis.level is None or frame.keeps_levels(axis.attribute)
     rows = cell_rows(frame, attribute, axis.level if kept else None)
@@ -128,12 +130,12 @@ def mean_energies(frame: Frame, entry: str | Axis) -> Floats:
 
 def asked_products(frame: Frame, entry: str | Axis) -> Floats:
     """The mean of q q' over the published numbers q of an entry, on its padded cells."""
-    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    axis = Axis.of(entry)
     attribute, level = _whole(frame, entry)
     sizes = frame.nested_sizes(attribute, level)
     if sizes[-1] > _MOST_PADDED:
         expected = f"at most {_MOST_PADDED:,} cells on axes with more cells than values"
-        raise PlanError(repr(attribute.name), expected=expected, given=f"{sizes[-1]:,}")
+        raise PlanError(repr(attribute.name), expected=expected, given=Plain(f"{sizes[-1]:,}"))
     real = np.asarray(frame.positions(attribute, level), dtype=np.int64)
     cells = attribute.ordered_cells if axis.queries != "cells" else len(real)
     count = cells * (cells + 1) // 2 if axis.queries == "ranges" else cells
@@ -153,5 +155,5 @@ def asked_products(frame: Frame, entry: str | Axis) -> Floats:
 
 
 def _whole(frame: Frame, entry: str | Axis) -> tuple[Attribute, str | None]:
-    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    axis = Axis.of(entry)
     return frame.schema[axis.attribute], axis.level

@@ -1,4 +1,7 @@
-"""Range and prefix queries on a chain: what they ask of each level, and which nodes make them up. Zone: PUBLIC."""
+"""Range and prefix queries on a chain: what they ask of each level, and which nodes make them up. Zone: PUBLIC.
+
+See THEORY section 2.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Recovery (step 3): noisy answers to query groups become consistent tables. Zone: PUBLIC.
 
-Optimal recovery is generalised least squares in closed form (THEORY section 2; the paper's section 3.2 with no matrix):
+Optimal recovery is generalized least squares in closed form (THEORY section 2; the paper's section 3.2 with no matrix):
 each group's answers are split into residual coordinates, the estimate of a residual is the mean of what the groups say
 about it, weighted by f_gb / v_g, and a table is put together from its residuals. All tables come from the same
 residuals, so they agree on every shared margin. Groups and tables of one shape are handled together, a slice of memory
@@ -12,20 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from math import prod
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from privcube.accuracy.agreement import Publisher
-from privcube.accuracy.direct import add_up
-from privcube.accuracy.layout import Layout, cells_table, with_ranges
-from privcube.accuracy.matrix_structure import ExplicitStructure, added_up
+from privcube.accuracy.layout import Layout
 from privcube.accuracy.structure import group_family
 from privcube.algebra.lattice import Batch, Family, Floats, Integers, ResidualIndex
 from privcube.algebra.residuals import from_residuals, helmert_to_residuals, level_slice, to_residuals
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import (
     GroupPart,
@@ -33,51 +29,13 @@ from privcube.model.groups import (
     QueryGroup,
     cells_groups,
     group_rows,
-    is_structured,
     part_rows,
-    product_groups,
 )
-from privcube.model.plan import Plan
 from privcube.model.workload import Table
 from privcube.progress import RECOVERING, Progress, Work, silent
 
 _SLICE_CELLS: Final = 2**17
 _MOST_CHOICES: Final = 1024
-
-
-def recover(plan: Plan, answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
-    """The plan's tables from the noisy answers to its groups, one group after the other, each in row-major order."""
-    rows = [group_rows(plan.frame, group) for group in plan.groups]
-    if len(answers) != sum(rows):
-        raise PlanError("answers", expected=f"{sum(rows):,} numbers, one per row of the plan", given=len(answers))
-    values, starts = np.asarray(answers), np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
-    if plan.sources is not None:
-        per_group = [values[start:stop] for start, stop in pairwise(starts.tolist())]
-        return add_up(plan.frame, list(plan.workload), product_groups(plan.groups), plan.sources, per_group, progress)
-    if not is_structured(plan.groups):
-        progress(RECOVERING, 0, None)
-        return _recover_explicit(plan, values)
-    wanted = [cells_table(table) for table in plan.workload]
-    cells = published_cells(plan, list(dict.fromkeys(wanted)), values, progress)
-    schema = plan.workload.schema
-    return {table: with_ranges(schema, table, cells[of]) for table, of in zip(plan.workload, wanted, strict=True)}
-
-
-def published_cells(
-    plan: Plan, tables: Sequence[Table], answers: Floats, progress: Progress = silent
-) -> dict[Table, Floats]:
-    """Tables of cells as they are published, by optimal recovery from the answers to the groups of a plan."""
-    groups, variances = product_groups(plan.groups), plan.noise_variances()
-    found = recover_cells(plan.frame, tables, groups, variances, answers, padded=True, progress=progress)
-    publisher = Publisher(plan.frame)
-    return {table: publisher.published(table, counts) for table, counts in found.items()}
-
-
-def _recover_explicit(plan: Plan, values: Floats) -> dict[Table, Floats]:
-    """Least squares with an explicit matrix, for groups without product structure."""
-    structure = ExplicitStructure.of(plan.workload, plan.frame, plan.groups)
-    cells = structure.recovery(plan.noise_variances()) @ values
-    return {table: added_up(structure.schema, table, cells) for table in plan.workload}
 
 
 def recover_cells(
@@ -179,7 +137,7 @@ class _Residuals:
         """Put the tables together from the weighted means."""
         missed = np.flatnonzero(self.precision <= 0)
         if len(missed):
-            raise PlanError("recovery", expected="groups that determine every table", given="some that do not")
+            raise PlanError("recovery", expected="groups that determine every table", given=Plain("some that do not"))
         for dim, rows in self.store.items():
             rows /= self.precision[self.dim == dim][:, None]
         layout, tables = Layout(self.frame), self.wanted_tables

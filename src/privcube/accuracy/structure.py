@@ -1,6 +1,6 @@
 """Predicted accuracy of query groups for a workload, in closed form. Zone: PUBLIC.
 
-With noise of variance v_g on every row of group g, generalised least squares gives the counts the covariance
+With noise of variance v_g on every row of group g, generalized least squares gives the counts the covariance
 sum_b Pi_b / p_b over the residuals b, with p_b = sum_g f_gb / v_g (THEORY section 2; the paper's equation (nonunifR)
 in section 3.2 for structured S). A query q then has variance sum_b |Pi_b q|^2 / p_b. Both f and |Pi_b q|^2 are products
 over axes. Here every axis is divided by its number of leaves, so that the size N of the domain never appears:
@@ -23,7 +23,7 @@ import numpy as np
 from privcube.accuracy.published import is_padded, mean_energies
 from privcube.accuracy.ranges import energies
 from privcube.algebra.lattice import Family, Floats, Incidence, Integers, Part, ResidualIndex
-from privcube.errors import PlanError, counted
+from privcube.errors import Plain, PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
 from privcube.model.workload import Axis, Workload, table_name
@@ -103,7 +103,9 @@ class Structure:
             missed = self.asks.row[~known[self.asks.column]].min()
             table = list(self.workload)[int(missed)]
             raise PlanError(
-                "strategy", expected="measurements that determine every table", given=f"none for {table_name(table)}"
+                "strategy",
+                expected="measurements that determine every table",
+                given=Plain(f"none for {table_name(table)}"),
             )
 
     def importance(self) -> Floats:
@@ -128,7 +130,9 @@ def refuse_too_large(tables: Family) -> None:
     for count, most, what in ((max(below), MOST_BELOW_A_TABLE, "a table"), (sum(below), MOST_BELOW_ALL, "all tables")):
         if count > most:
             raise PlanError(
-                "strategy", expected=f"at most {most:,} residuals below {what} in its frame", given=counted(count)
+                "strategy",
+                expected=f"at most {most:,} residuals below {what} in its frame",
+                given=Plain(counted(count)),
             )
 
 
@@ -142,7 +146,7 @@ def cells_part(frame: Frame, axis: int, level: int) -> Part:
 
 def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
     """How strongly one axis of a table asks about the levels of the frame's axes."""
-    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    axis = Axis.of(entry)
     attribute = frame.schema[axis.attribute]
     if axis.queries == "cells" and (frame.kind == "binary" or not is_padded(frame, axis)):
         return tuple(cells_part(frame, number, level) for number, level in frame.footprint(attribute, axis.level))
@@ -164,7 +168,7 @@ def _on_padded_bits(workload: Workload, frame: Frame, residuals: ResidualIndex, 
     factor = asks.factor.copy()
     vectors: Integers | None = None
     for entry in dict.fromkeys(entry for table in workload for entry in table):
-        axis = entry if isinstance(entry, Axis) else Axis(entry)
+        axis = Axis.of(entry)
         attribute = frame.schema[axis.attribute]
         if is_padded(frame, axis):
             vectors = residuals.level_vectors() if vectors is None else vectors

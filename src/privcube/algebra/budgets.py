@@ -1,14 +1,16 @@
 """Optimal noise budgets (step 2) in closed form: Lemma 3.2, Corollary 3.3 and Theorem 3.4 of the paper. Zone: PUBLIC.
 
 Group r has disjoint rows of magnitude C_r and coefficients s_r = sum over its rows of b_i = 2 sum_j a_j R_ji^2.
-  Laplace:  minimise sum_r s_r / eta_r^2 subject to sum_r C_r eta_r = epsilon:
+  Laplace:  minimize sum_r s_r / eta_r^2 subject to sum_r C_r eta_r = epsilon:
             eta_r = epsilon (s_r / C_r)^(1/3) / sum_q (C_q^2 s_q)^(1/3),
             optimum (sum_q (C_q^2 s_q)^(1/3))^3 / epsilon^2.
-  Gaussian: minimise sum_r s_r / eta_r^2 subject to sum_r C_r^2 eta_r^2 = epsilon^2:
+  Gaussian: minimize sum_r s_r / eta_r^2 subject to sum_r C_r^2 eta_r^2 = epsilon^2:
             eta_r^2 = epsilon^2 (sqrt(s_r) / C_r) / sum_q C_q sqrt(s_q), optimum (sum_q C_q sqrt(s_q))^2 / epsilon^2
             (times 2 ln(2/delta), or any other constant of the Gaussian mechanism, over 2).
 A plan stores the budgets as whole shares of a fixed denominator: the sum of the shares is the denominator exactly, so
 the cost of the plan equals the guarantee as a fraction, whatever the floats were that the shares were rounded from.
+
+See THEORY section 1.2.
 """
 
 from __future__ import annotations

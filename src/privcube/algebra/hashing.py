@@ -1,20 +1,28 @@
-"""A fixed hash for the partitions of a sketch: no randomness, so that a plan can be checked. Zone: PUBLIC."""
+"""A fixed hash of whole numbers: no randomness, so that a plan can be checked. Zone: PUBLIC."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privcube.algebra.lattice import Integers
 
+GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: the increment of SplitMix64
 
-def mixed(numbers: Integers, key: int) -> NDArray[np.uint64]:
-    """Whole numbers to 64 bits that look random: the finalizer of splitmix64 on each number and the key."""
-    step = np.uint64(0x9E3779B97F4A7C15)
-    state = numbers.astype(np.uint64) * step + np.uint64((key + 1) * 0xD1342543DE82EF95 % 2**64)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+
+def scrambled(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of SplitMix64 (Steele, Lea and Flood 2014): a permutation of the words that looks random."""
+    state = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))
+
+
+def mixed(numbers: Integers, key: int) -> NDArray[np.uint64]:
+    """Whole numbers and a key to 64 bits that look random."""
+    start = np.uint64((key + 1) * 0xD1342543DE82EF95 % 2**64)
+    return scrambled(numbers.astype(np.uint64) * GOLDEN + start)
 
 
 def bucket_and_sign(partition: int, buckets: int, cells: int) -> tuple[Integers, Integers]:

@@ -8,6 +8,8 @@ A `Family` is a set of members (tables, or query groups), each a product of part
 summed out. A part has a factor for every level of its axis; the factor of (member, residual) is the product over
 axes (1 for an axis summed out in both, 0 if the residual has an axis that the member has not). `Incidence` lists
 the factors that are not zero; from there on planning is vector arithmetic, whatever the number of cells.
+
+See THEORY section 2.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ then for each level l = 1..m the amounts by which the cells of that level differ
 The f_l cells of one parent differ by amounts that sum to zero, so the last is left out: level l has s_l - s_(l-1)
 coordinates, in counts of level l. They are the same whichever table they were computed from, as long as
 the tables agree; this is what makes recovery decouple residual by residual (THEORY section 2).
+
+See THEORY section 4.
 """
 
 from __future__ import annotations

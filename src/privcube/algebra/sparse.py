@@ -8,12 +8,13 @@ import numpy as np
 
 from privcube.algebra.lattice import Floats
 from privcube.errors import PlanError
-from privcube.extras import load
 
 
 def scipy_sparse() -> Any:
-    """scipy.sparse, or how to install it."""
-    return load("scipy.sparse", extra="linear", purpose="explicit matrices")
+    """scipy.sparse, loaded when it is first needed."""
+    import scipy.sparse
+
+    return scipy.sparse
 
 
 def as_csr(matrix: Any) -> Any:

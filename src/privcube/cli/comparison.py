@@ -10,7 +10,7 @@ from privcube.errors import PrivcubeError
 from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Workload, table_name
-from privcube.planning.planner import every_strategy
+from privcube.planning.candidates import every_strategy
 from privcube.progress import Progress, silent
 
 

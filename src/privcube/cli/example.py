@@ -44,7 +44,7 @@ values = ["planned", "emergency", "transfer"]
 
 [[attributes]]
 name = "ward"
-values = ["surgery", "medicine", "paediatrics", "maternity", "intensive care"]
+values = ["surgery", "medicine", "pediatrics", "maternity", "intensive care"]
 
 [[attributes]]
 name = "diagnosis"

@@ -8,8 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from privcube.cli.tables import parts_of, table_from
 from privcube.errors import DeclarationError, PlanError, PrivcubeError
 from privcube.model.amounts import exact
@@ -18,15 +16,7 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import ApproxDP, Guarantee, PureDP
 from privcube.model.schema import Schema
 from privcube.model.workload import Table, Workload
-from privcube.planning.targets import (
-    Target,
-    amount_of,
-    error_bars,
-    least_budget,
-    margins,
-    planned_for,
-    predicted_variances,
-)
+from privcube.planning.targets import Target, least_budget, margins, planned_for
 from privcube.progress import Progress
 
 _DIGITS: Final = 4  # of the budget that an accuracy needs
@@ -35,14 +25,6 @@ _ACCURACY: Final = re.compile(
     r"(?:\bat\s+(?P<confidence>[0-9.]+)\s*%\s*)?"
     r"(?:\bon\s+(?P<table>.*\S)\s*)?"
 )
-
-
-def std_errors(plan: Plan, tables: Sequence[Table]) -> list[float]:
-    """The standard error of a cell of each table as a release states it; their root mean square where cells differ."""
-    bars = error_bars(plan, tables)
-    if bars is None:
-        return [variance**0.5 for variance in predicted_variances(plan, tables)]
-    return [float(np.sqrt(np.mean(bars.variances(table)))) for table in tables]
 
 
 @dataclass(frozen=True)
@@ -131,7 +113,7 @@ def needed_for(plan: Plan, asked: PlanOptions, targets: list[Target], progress: 
     open_ended = asked.strategy == "auto" and asked.recovery == "optimal" and asked.budgets != "uniform"
     if open_ended and all(each.table in plan.workload for each in targets):
         made = planned_for(plan.workload, targets, plan.guarantee, effort=asked.effort, progress=progress)
-        fitted = made if amount_of(made.guarantee) < amount_of(scaled.guarantee) else None
+        fitted = made if made.guarantee.amount < scaled.guarantee.amount else None
     return Needed(targets, now, scaled, fitted)
 
 

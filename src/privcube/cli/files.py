@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from privcube.errors import SpecError
+from privcube.errors import Plain, SpecError
 
 
 def write_new(path: str | Path, text: str) -> None:
@@ -18,7 +18,9 @@ def write_new(path: str | Path, text: str) -> None:
         with Path(path).open("xb") as stream:
             stream.write(content)
     except FileExistsError:
-        raise SpecError(subject, expected="a new file (nothing is overwritten)", given="one that exists") from None
+        raise SpecError(
+            subject, expected="a new file (nothing is overwritten)", given=Plain("one that exists")
+        ) from None
     except (OSError, ValueError) as problem:  # ValueError: a path with a zero byte in it
         reason = getattr(problem, "strerror", None) or str(problem)
-        raise SpecError(subject, expected="a file that can be written", given=reason) from None
+        raise SpecError(subject, expected="a file that can be written", given=Plain(reason)) from None

@@ -5,7 +5,7 @@ About 100,000 stays of some 70,000 patients. They hang together as such records 
 - ages come from three bell curves: children, adults, and the old, who are most; the south is older than the rest;
 - the diagnosis follows age and sex: births are of women from 15 to 45, hearts and cancers of the old, lungs and
   infections of the very young and very old;
-- the ward follows the diagnosis, except that children go to paediatrics; the way of admission follows it, too;
+- the ward follows the diagnosis, except that children go to pediatrics; the way of admission follows it, too;
 - a stay is longer for the old and in intensive care; who dies or needs care is mostly old, or was in intensive care.
 
 The generator is seeded, so that everybody sees the same example. Nothing private depends on it: noise is drawn
@@ -27,7 +27,7 @@ _SEED: Final = 2013
 
 REGIONS: Final = ("north", "east", "south", "west")
 ADMISSIONS: Final = ("planned", "emergency", "transfer")
-WARDS: Final = ("surgery", "medicine", "paediatrics", "maternity", "intensive care")
+WARDS: Final = ("surgery", "medicine", "pediatrics", "maternity", "intensive care")
 DIAGNOSES: Final = ("heart", "lungs", "digestion", "injury", "cancer", "birth", "infection", "eyes")  # eyes: (other)
 OUTCOMES: Final = ("home", "care", "died")
 
@@ -85,7 +85,7 @@ def discharges() -> dict[str, NDArray[Any]]:
     age = _ages(draw, regions)[patient]
     diagnosis = _diagnoses(draw, sex, age)
     ward = _pick(draw, np.array(_TO_WARD, dtype=float)[diagnosis])
-    ward[(age < 15) & (ward != WARDS.index("intensive care"))] = WARDS.index("paediatrics")
+    ward[(age < 15) & (ward != WARDS.index("intensive care"))] = WARDS.index("pediatrics")
     admission = _pick(draw, np.array(_ADMITTED, dtype=float)[diagnosis])
     mean_stay = np.array(_MEAN_STAY)[ward] * np.where(age >= 75, 1.6, 1.0)
     return {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from fractions import Fraction
+    pass
 
 _LONG_NUMBER: Final = 10**15
 
@@ -78,18 +78,6 @@ def places_for(std_error: float) -> int:
     (0, 1, 2)
     """
     return 0 if std_error >= 100 else 1 if std_error >= 1 or std_error <= 0 else 2
-
-
-def rounded_down(amount: Fraction) -> str:
-    """An amount that is left, for people: exact where short, else rounded down, never more than there is.
-
-    >>> from fractions import Fraction
-    >>> rounded_down(Fraction(2, 3)), rounded_down(Fraction(1, 2)), rounded_down(Fraction(0))
-    ('0.666666', '0.5', '0')
-    """
-    from privcube.model.amounts import shown
-
-    return shown(-amount).removeprefix("-")  # below zero, up is towards zero
 
 
 def _width(text: str) -> int:

@@ -1,9 +1,9 @@
 """Arbitrary workloads Q and strategies S as numpy or scipy matrices (section 3 of the paper). Zone: PUBLIC.
 
 grouping(S)                      the grouping property, found greedily and checked (definition 3.1)
-optimal_budgets(S, R)            step 2: closed form where S is groupable, else the convex programme (1)-(3)
-optimal_recovery(Q, S, v)        step 3: generalised least squares; refuses a Q that S does not determine
-optimise(Q, S)                   steps 2 and 3 in turn until the predicted error stops falling
+optimal_budgets(S, R)            step 2: closed form where S is groupable, else the convex program (1)-(3)
+optimal_recovery(Q, S, v)        step 3: generalized least squares; refuses a Q that S does not determine
+optimize(Q, S)                   steps 2 and 3 in turn until the predicted error stops falling
 predicted_variances(R, v)        the variance of every query
 recovered(Q, S, v, z)            the answers themselves, also for large sparse S
 consistent(Q, y, norm)           the nearest consistent answers in L1, L2 or L-infinity (section 3.3)
@@ -12,7 +12,7 @@ gaussian_optimum(W, gap)         step 1 for Gaussian noise: the optimum, and a l
 workload_matrix, strategy_matrix, identity, fourier, hierarchy, haar, sketch    matrices to start from
 """
 
-from privcube.linear.budgets import Optimised, optimal_budgets, optimise, row_coefficients, row_variances
+from privcube.linear.budgets import Optimized, optimal_budgets, optimize, row_coefficients, row_variances
 from privcube.linear.consistency import consistent, independent_rows
 from privcube.linear.gaussian_optimum import gaussian_optimum
 from privcube.linear.grouping import Grouping, grouping
@@ -30,7 +30,7 @@ from privcube.model.rows import real_columns, strategy_matrix
 
 __all__ = [
     "Grouping",
-    "Optimised",
+    "Optimized",
     "consistent",
     "fourier",
     "gaussian_optimum",
@@ -41,7 +41,7 @@ __all__ = [
     "independent_rows",
     "optimal_budgets",
     "optimal_recovery",
-    "optimise",
+    "optimize",
     "p_identity",
     "predicted_variances",
     "real_columns",

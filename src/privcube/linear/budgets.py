@@ -2,9 +2,11 @@
 
 Row i of S is answered with noise of variance 2/eps_i^2 (Laplace) or 1/eps_i^2 (Gaussian, times the constant of the
 mechanism). Where S has the grouping property the optimum is in closed form (`privcube.algebra.budgets`); otherwise it
-is the convex programme (1)-(3) of the paper, solved as a cone programme:
-  Laplace:  minimise sum b_i t_i  subject to  t_i eps_i^2 >= 1 (a power cone)  and  |S|' eps <= 1;
-  Gaussian: minimise sum b_i t_i  subject to  t_i u_i >= 1  and  (S o S)' u <= 1, with u_i = eps_i^2.
+is the convex program (1)-(3) of the paper, solved as a cone program:
+  Laplace:  minimize sum b_i t_i  subject to  t_i eps_i^2 >= 1 (a power cone)  and  |S|' eps <= 1;
+  Gaussian: minimize sum b_i t_i  subject to  t_i u_i >= 1  and  (S o S)' u <= 1, with u_i = eps_i^2.
+
+See THEORY sections 1.2 and 2.1.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ import numpy as np
 
 from privcube.algebra.budgets import gaussian_budgets, laplace_budgets
 from privcube.algebra.lattice import Floats
-from privcube.algebra.sparse import as_csr
-from privcube.errors import PlanError
+from privcube.algebra.sparse import as_csr, scipy_sparse
+from privcube.errors import Plain, PlanError
 from privcube.extras import load
 from privcube.linear.grouping import grouping
 from privcube.linear.recovery import optimal_recovery, predicted_variances
@@ -56,7 +58,7 @@ def optimal_budgets(
     """eps_i for every row of S such that the weighted variance of R (S x + noise) is least.
 
     With "auto" the closed form is used where S is groupable and it is optimal (Theorem 3.4 and `_alike`), the convex
-    programme otherwise.
+    program otherwise.
 
     >>> Q = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
     >>> optimal_budgets(Q, np.eye(6)).round(4).tolist()
@@ -71,12 +73,14 @@ def optimal_budgets(
         raise PlanError("recovery", expected=f"{matrix.shape[0]} columns, one per row of S", given=len(coefficients))
     coefficients[np.diff(matrix.indptr) == 0] = 0.0  # a row of zeros costs nothing and tells nothing
     if not coefficients.any():
-        raise PlanError("recovery", expected="at least one row of S in use", given="a matrix of zeros")
+        raise PlanError("recovery", expected="at least one row of S in use", given=Plain("a matrix of zeros"))
     found = None if method == "convex" else grouping(matrix)
     if found is not None and method == "auto" and not _alike(matrix, coefficients, found.group_of):
         found = None
     if found is None and method == "grouping":
-        raise PlanError("strategy", expected="the grouping property", given="rows that cannot be grouped greedily")
+        raise PlanError(
+            "strategy", expected="the grouping property", given=Plain("rows that cannot be grouped greedily")
+        )
     if found is None:
         return epsilon * _convex(matrix, coefficients, noise)
     sums = np.bincount(found.group_of, coefficients, minlength=len(found.magnitudes)).astype(np.float64)
@@ -85,7 +89,7 @@ def optimal_budgets(
 
 
 @dataclass(frozen=True)
-class Optimised:
+class Optimized:
     """Budgets, recovery and variances after steps 2 and 3."""
 
     budgets: Floats
@@ -93,7 +97,7 @@ class Optimised:
     variances: Floats  # per query
 
 
-def optimise(
+def optimize(
     workload: Any,
     strategy: Any,
     *,
@@ -101,18 +105,18 @@ def optimise(
     weights: Any = None,
     noise: Noise = "laplace",
     rounds: int = _MOST_ROUNDS,
-) -> Optimised:
+) -> Optimized:
     """Steps 2 and 3 in turn, from uniform noise, until the weighted variance stops falling."""
     matrix = as_csr(strategy)
     per_query = np.ones(as_csr(workload).shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
-    best: Optimised | None = None
+    best: Optimized | None = None
     recovery = optimal_recovery(workload, matrix, np.ones(matrix.shape[0]))
     for _ in range(max(1, rounds)):
         budgets = optimal_budgets(matrix, recovery, epsilon=epsilon, weights=weights, noise=noise)
         used = np.maximum(budgets, 1e-6 * budgets.max())  # a row without budget may come back
         used *= epsilon / _cost(matrix, used, noise)
         recovery = optimal_recovery(workload, matrix, row_variances(used, noise))
-        tried = Optimised(used, recovery, predicted_variances(recovery, row_variances(used, noise)))
+        tried = Optimized(used, recovery, predicted_variances(recovery, row_variances(used, noise)))
         gain = np.inf if best is None else float(per_query @ (best.variances - tried.variances))
         if gain > 0:
             best = tried
@@ -146,9 +150,9 @@ def _alike(matrix: Any, coefficients: Floats, group_of: Any) -> bool:
 
 
 def _convex(matrix: Any, coefficients: Floats, noise: Noise) -> Floats:
-    """The convex programme for a budget of 1; the answer is scaled to meet the tightest column exactly."""
+    """The convex program for a budget of 1; the answer is scaled to meet the tightest column exactly."""
     clarabel = load("clarabel", extra="linear", purpose="budgets for a strategy that cannot be grouped")
-    sparse = load("scipy.sparse", extra="linear", purpose="budgets for a strategy that cannot be grouped")
+    sparse = scipy_sparse()
     used = np.flatnonzero(coefficients > 0)
     columns = abs(matrix[used]) if noise == "laplace" else matrix[used].multiply(matrix[used])
     distinct = np.unique(columns.toarray().T, axis=0)
@@ -174,7 +178,7 @@ def _convex(matrix: Any, coefficients: Floats, noise: Noise) -> Floats:
     )
     solution = solver.solve()
     if str(solution.status) not in ("Solved", "AlmostSolved"):
-        raise PlanError("budgets", expected="a solution of the convex programme", given=str(solution.status))
+        raise PlanError("budgets", expected="a solution of the convex program", given=Plain(str(solution.status)))
     found = np.maximum(np.array(solution.x)[:count], 0.0)
     found = np.sqrt(found) if noise == "gaussian" else found
     budgets = np.zeros(len(coefficients))

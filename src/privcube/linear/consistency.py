@@ -1,8 +1,10 @@
 """The nearest consistent answers in L1, L2 or L-infinity (section 3.3). Zone: PUBLIC.
 
 Q = C Q' with q' independent rows Q': any values are consistent for Q', so y = C u is consistent for Q, whatever u. The
-programmes have q' variables instead of one per cell of the domain. By the triangle inequality the answer is at most
+programs have q' variables instead of one per cell of the domain. By the triangle inequality the answer is at most
 twice as far from the truth as the input was.
+
+See THEORY section 5.
 """
 
 from __future__ import annotations
@@ -13,8 +15,7 @@ import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
 from privcube.algebra.sparse import as_csr, as_dense, scipy_sparse
-from privcube.errors import PlanError
-from privcube.extras import load
+from privcube.errors import Plain, PlanError
 
 NORMS: Final = (1, 2, np.inf)
 
@@ -26,8 +27,9 @@ def independent_rows(workload: Any) -> tuple[Integers, Floats]:
     >>> len(rows), C.shape
     (2, (3, 2))
     """
+    from scipy import linalg
+
     queries = as_dense(workload)
-    linalg = load("scipy.linalg", extra="linear", purpose="explicit matrices")
     _, triangle, order = linalg.qr(queries.T, mode="economic", pivoting=True)
     diagonal = np.abs(np.diag(triangle))
     rank = int(np.sum(diagonal > diagonal.max(initial=0.0) * max(queries.shape) * np.finfo(float).eps))
@@ -59,25 +61,26 @@ def nearest(matrix: Any, target: Floats, norm: float) -> Floats:
     if norm == 2:
         solution, *_ = np.linalg.lstsq(as_dense(matrix), target, rcond=None)
         return np.asarray(solution)
-    optimize = load("scipy.optimize", extra="linear", purpose="linear programmes")
+    from scipy import optimize
+
     columns = as_csr(matrix)
     found = _least_sum(optimize, columns, target) if norm == 1 else _least_largest(optimize, columns, target)
     return found
 
 
 def _least_sum(optimize: Any, matrix: Any, target: Floats) -> Floats:
-    """L1 through the dual: maximise target'u over matrix'u = 0, |u| <= 1; its multipliers are the coefficients."""
+    """L1 through the dual: maximize target'u over matrix'u = 0, |u| <= 1; its multipliers are the coefficients."""
     result = optimize.linprog(-target, A_eq=matrix.T, b_eq=np.zeros(matrix.shape[1]), bounds=(-1, 1), method="highs")
     if result.status == 0:
         found = -np.asarray(result.eqlin.marginals)
         distance = float(np.abs(matrix @ found - target).sum())
         if distance <= -result.fun + 1e-7 * max(1.0, float(np.abs(target).sum())):
             return found
-    raise PlanError("consistency", expected="a solution of the linear programme", given=result.message)
+    raise PlanError("consistency", expected="a solution of the linear program", given=Plain(result.message))
 
 
 def _least_largest(optimize: Any, matrix: Any, target: Floats) -> Floats:
-    """L-infinity: minimise t over -t <= matrix u - target <= t."""
+    """L-infinity: minimize t over -t <= matrix u - target <= t."""
     sparse = scipy_sparse()
     ones = sparse.csr_array(np.ones((matrix.shape[0], 1)))
     both = sparse.vstack([sparse.hstack([matrix, -ones]), sparse.hstack([-matrix, -ones])])
@@ -85,5 +88,5 @@ def _least_largest(optimize: Any, matrix: Any, target: Floats) -> Floats:
     bounds = [(None, None)] * matrix.shape[1] + [(0, None)]
     result = optimize.linprog(cost, A_ub=both, b_ub=np.concatenate([target, -target]), bounds=bounds, method="highs")
     if result.status != 0:
-        raise PlanError("consistency", expected="a solution of the linear programme", given=result.message)
+        raise PlanError("consistency", expected="a solution of the linear program", given=Plain(result.message))
     return np.asarray(result.x[:-1])

@@ -14,6 +14,8 @@ differences of the operator monotone -1/sqrt are positive semidefinite) with row
 Frobenius its eigenvalues lie in (0, 1/2], so that near the optimum any power below 4 contracts; 1 is the iteration of
 Denisov et al. (2022), 5/2 takes less than half its steps. The problem is that of Yuan et al. (2016), "Convex
 optimization for linear query processing", and of McKenna et al. (2018).
+
+See THEORY section 12.
 """
 
 from __future__ import annotations

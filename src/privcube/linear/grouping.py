@@ -1,4 +1,4 @@
-"""The grouping property (definition 3.1) as a checked object. Zone: PUBLIC."""
+"""The grouping property (definition 3.1) as a checked object (THEORY section 1.2). Zone: PUBLIC."""
 
 from __future__ import annotations
 

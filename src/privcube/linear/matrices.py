@@ -76,7 +76,7 @@ def _tree(cells: int, branching: int) -> Frame:
 
 
 def _table_matrix(frame: Frame, table: Table) -> Any:
-    axes = {axis.attribute: axis for axis in (e if isinstance(e, Axis) else Axis(e) for e in table)}
+    axes = {axis.attribute: axis for axis in (Axis.of(e) for e in table)}
     factors = [_entry_matrix(frame, attribute.name, axes.get(attribute.name)) for attribute in frame.schema]
     return kronecker(factors)
 

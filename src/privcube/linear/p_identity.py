@@ -6,8 +6,10 @@ over that of one row's noise,
   f = trace(W (S'S)^-1) = sum of (W o d d') o M,   W = Q'Q.
 By Woodbury M = I - Theta' (I + Theta Theta')^-1 Theta, so f and its gradient cost O(n^2 p) for n cells:
   df/dTheta = -2 C (W o d d') M + 1 g',   C = (I + Theta Theta')^-1 Theta = Theta M,   g = 2 (rows of W o M) d.
-f is not convex. It is minimised from several starts by L-BFGS, all for a while and the best to the end; starts are
+f is not convex. It is minimized from several starts by L-BFGS, all for a while and the best to the end; starts are
 given, so the same workload always has the same strategy.
+
+See THEORY section 12.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from privcube.algebra.lattice import Floats
-from privcube.extras import load
 
 LARGEST: Final = 300.0  # entry of Theta: where it is best to leave out single cells, f must stay sound
 _ITERATIONS: Final = (600, 1_500)  # for every start, and for the best of them
@@ -36,10 +37,10 @@ def p_identity(gram: Floats, starts: Sequence[Floats]) -> Floats:
     """
     scaled = gram / np.mean(np.diag(gram))
     size = len(gram) ** 2 * max(1, sum(map(len, starts)))
-    tried = [_minimised(scaled, start, min(_ITERATIONS[0], int(_WORK / size))) for start in starts]
+    tried = [_minimized(scaled, start, min(_ITERATIONS[0], int(_WORK / size))) for start in starts]
     _, theta = min(tried, key=lambda found: found[0])
     size = len(gram) ** 2 * max(1, len(theta))
-    _, theta = _minimised(scaled, theta, min(_ITERATIONS[1], int(_WORK / size)))
+    _, theta = _minimized(scaled, theta, min(_ITERATIONS[1], int(_WORK / size)))
     return np.asarray(np.vstack([np.eye(len(gram)), theta]) / (1 + theta.sum(axis=0)))
 
 
@@ -55,11 +56,11 @@ def objective(gram: Floats, theta: Floats) -> tuple[float, Floats]:
     return value, -2 * (met - (met @ theta.T) @ solved) + slope
 
 
-def _minimised(gram: Floats, start: Floats, iterations: int) -> tuple[float, Floats]:
+def _minimized(gram: Floats, start: Floats, iterations: int) -> tuple[float, Floats]:
     value = objective(gram, start)[0]
     if iterations < 1 or not len(start):
         return value, start
-    optimize = load("scipy.optimize", extra="linear", purpose="the matrix strategy")
+    from scipy import optimize  # here, as only this strategy needs it
 
     def flat(theta: Floats) -> tuple[float, Floats]:
         value, gradient = objective(gram, theta.reshape(start.shape))

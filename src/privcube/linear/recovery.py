@@ -1,7 +1,9 @@
-"""Optimal recovery (step 3, section 3.2) for explicit matrices: generalised least squares. Zone: PUBLIC.
+"""Optimal recovery (step 3, section 3.2) for explicit matrices: generalized least squares. Zone: PUBLIC.
 
 R = Q (S' W S)^+ S' W with W = diag(1/variance). S may have fewer independent rows than columns: all that counts is that
 every query is a combination of rows of S. That is checked, and a query that is not is refused by its number.
+
+See THEORY section 1.
 """
 
 from __future__ import annotations
@@ -11,9 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from privcube.algebra.lattice import Floats
-from privcube.algebra.sparse import as_csr, as_dense
+from privcube.algebra.sparse import as_csr, as_dense, scipy_sparse
 from privcube.errors import PlanError
-from privcube.extras import load
 
 _TOLERANCE: Final = 1e-8
 _DENSE_ENTRIES: Final = 4_000_000
@@ -53,9 +54,9 @@ def recovered(workload: Any, strategy: Any, variances: Any, answers: Any) -> Flo
         raise PlanError("answers", expected=f"one for each of the {rows.shape[0]} rows of S", given=noisy.shape)
     if rows.shape[0] * rows.shape[1] <= _DENSE_ENTRIES:
         return np.asarray(optimal_recovery(queries, rows, noise) @ noisy)
-    solvers = load("scipy.sparse.linalg", extra="linear", purpose="explicit matrices")
-    sparse = load("scipy.sparse", extra="linear", purpose="explicit matrices")
-    scaled = sparse.diags_array(1 / np.sqrt(noise)) @ rows
+    from scipy.sparse import linalg as solvers
+
+    scaled = scipy_sparse().diags_array(1 / np.sqrt(noise)) @ rows
     # A vector without any part in the row space of S meets no query that S determines.
     probe = np.cos(np.arange(rows.shape[1]) * 2.399963)
     outside = probe - solvers.lsmr(scaled, scaled @ probe, atol=1e-13, btol=1e-13, maxiter=10_000)[0]

@@ -100,3 +100,12 @@ def shown(amount: Fraction, digits: int = 6) -> str:
         rounded = Decimal(amount.numerator) / Decimal(amount.denominator)
     plain = format(rounded, "f")
     return plain if len(plain) <= digits + 4 else str(rounded)
+
+
+def shown_down(amount: Fraction) -> str:
+    """An amount that is left, for people: exact where short, else rounded down, so that it is never too large.
+
+    >>> shown_down(Fraction(2, 3)), shown_down(Fraction(1, 2)), shown_down(Fraction(0))
+    ('0.666666', '0.5', '0')
+    """
+    return shown(-amount).removeprefix("-")  # below zero, up is toward zero

@@ -17,7 +17,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Final, Literal, get_args
 
-from privcube.errors import SchemaError
+from privcube.errors import Plain, SchemaError
 from privcube.model.amounts import Amount, decimal_text, exact
 from privcube.model.levels import Chain, Level, Partition, chain_of, check_name
 
@@ -77,7 +77,7 @@ class Attribute:
             raise SchemaError(
                 subject,
                 expected="one of values, size and bins",
-                given=" and ".join(declared) or "none of them",
+                given=Plain(" and ".join(declared) or "none of them"),
             )
         for key, policy, allowed in (
             ("missing", missing, get_args(Policy)),
@@ -211,12 +211,12 @@ def _checked_values(subject: str, values: Sequence[Value]) -> tuple[Value, ...]:
         raise SchemaError(
             f"{subject}, values",
             expected="strings only, integers only or booleans only",
-            given=" and ".join(sorted(kind.__name__ for kind in kinds)),
+            given=Plain(" and ".join(sorted(kind.__name__ for kind in kinds))),
         )
     seen: set[Value] = set()
     for value in checked:
         if value in seen:
-            raise SchemaError(f"{subject}, values", expected="every value once", given=f"{value} twice")
+            raise SchemaError(f"{subject}, values", expected="every value once", given=Plain(f"{value} twice"))
         seen.add(value)
         if isinstance(value, str):
             check_name(f"{subject}, value", value)
@@ -233,7 +233,7 @@ def checked_edges(subject: str, bins: Sequence[Amount]) -> tuple[Fraction, ...]:
     for low, high in pairwise(edges):
         if low >= high:
             raise SchemaError(
-                subject, expected="edges that increase", given=f"{decimal_text(low)}, {decimal_text(high)}"
+                subject, expected="edges that increase", given=Plain(f"{decimal_text(low)}, {decimal_text(high)}")
             )
     return edges
 

@@ -10,6 +10,8 @@ without the product structure. Helmert rows overlap and are for Gaussian noise o
 (j+1), and with noise of variance sigma^2 j (j+1) (products over axes) they are worth orthonormal rows with sigma^2. A
 record then moves an axis by 1 - 1/f in squared length, whichever it is (THEORY section 4). A matrix group is any matrix
 of whole numbers over the cells of a few attributes; how far a record moves it is read off its columns.
+
+See THEORY sections 2 and 12.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.frame import Frame
 from privcube.model.privacy.guarantee import Neighbors
 from privcube.model.workload import Axis, Table
@@ -164,7 +166,7 @@ def cells_groups(frame: Frame, tables: Iterable[Table]) -> list[QueryGroup]:
 
     def parts(entry: str | Axis) -> list[GroupPart]:
         if entry not in known:
-            axis = entry if isinstance(entry, Axis) else Axis(entry)
+            axis = Axis.of(entry)
             spots = frame.footprint(frame.schema[axis.attribute], axis.level)
             known[entry] = [GroupPart(number, level) for number, level in spots]
         return known[entry]
@@ -177,7 +179,7 @@ def product_groups(groups: Iterable[Group]) -> list[QueryGroup]:
     products = []
     for group in groups:
         if isinstance(group, SketchGroup | MatrixGroup):
-            raise PlanError("groups", expected="products over axes", given="rows without product structure")
+            raise PlanError("groups", expected="products over axes", given=Plain("rows without product structure"))
         products.append(group)
     return products
 

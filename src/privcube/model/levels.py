@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import prod
 from typing import Final
 
-from privcube.errors import SchemaError, listed
+from privcube.errors import Plain, SchemaError, listed
 from privcube.model.amounts import Amount, decimal_text, exact
 
 Label = str | int | bool
@@ -80,7 +80,7 @@ class Level:
             raise SchemaError(
                 subject,
                 expected="one of groups, width and bins",
-                given=" and ".join(declared) or "none of them",
+                given=Plain(" and ".join(declared) or "none of them"),
             )
         if groups is not None and (
             not isinstance(groups, Mapping)
@@ -152,11 +152,11 @@ class Level:
                         available=map(str, wanted),
                     )
                 if wanted[member] in group_of:
-                    raise SchemaError(subject, expected="every member in one group", given=f"{member} in two")
+                    raise SchemaError(subject, expected="every member in one group", given=Plain(f"{member} in two"))
                 group_of[wanted[member]] = number
         left_out = [str(label) for label, group in wanted.items() if group not in group_of]
         if left_out:
-            raise SchemaError(subject, expected="a group for every member", given=f"none for {listed(left_out)}")
+            raise SchemaError(subject, expected="a group for every member", given=Plain(f"none for {listed(left_out)}"))
         labels: list[Label] = [name for name, _ in self.groups]
         return _with_the_rest(finer, group_of, labels)
 
@@ -203,7 +203,7 @@ def _by_starts(
                 raise SchemaError(
                     subject,
                     expected="whole groups of the level below it",
-                    given=f"{finer.labels[member]} divided",
+                    given=Plain(f"{finer.labels[member]} divided"),
                 )
         if edges:
             labels.append(f"[{decimal_text(edges[start])}, {decimal_text(edges[stop])})")

@@ -32,7 +32,7 @@ class PlanOptions:
 
     `budgets="uniform"` is the paper's S, `"optimal"` its S+ (section 3.1); `"iterated"` alternates steps 2 and 3 until
     the predicted error stops falling. `recovery="direct"` keeps the recovery
-    matrix of step 2, `"optimal"` is generalised least squares (section 3.2). `effort` says how long to search for
+    matrix of step 2, `"optimal"` is generalized least squares (section 3.2). `effort` says how long to search for
     groups and bundles: about 1, 10 or 100 seconds. `objective` is what is made small: the weighted total of the
     variances, or the largest of a cell.
     """

@@ -1,17 +1,13 @@
 """A plan: everything that is decided before data is read. Zone: PUBLIC.
 
-A plan is complete: groups to measure, the exact share of the budget of each, how to recover the tables, and the
-error to expect. Formal guarantee: every group has rows of entries 0, +1, -1 with disjoint supports, so one record moves
-its answers by 1 in L1 and in L2. With max_rows_per_person = c a neighboring change moves a group by at most
-  L1: c (add_remove) or 2c (replace_one);
-  L2 squared: c^2 (add_remove); 2c^2 (replace_one, cells); 4c^2 (replace_one, contrasts: both ends may share a row).
-Helmert rows overlap; their L2 is that of the orthonormal rows they are worth (`squared_l2`), for Gaussian noise only.
-A matrix group is moved by c times its largest column, or difference of columns (`groups.MatrixGroup`).
-Pure: Laplace noise of scale L1 / (epsilon share) on group g costs epsilon * share_g, and so does max-norm noise of that
-scale on a whole bundle of groups, since the largest of their L1 norms moves by the largest L1 at most; so does a draw
-of it for every slice of the bundle (`privcube.model.slices`). Gaussian: variance L2^2 / (2 rho share) costs rho *
-share_g. The shares are whole numbers over one denominator that sum to it at most, so the whole plan costs at most
-epsilon (or rho) by composition, checked as integers in `__post_init__`.
+A plan is complete: groups to measure, the exact share of the budget of each, how to recover the tables, and the error
+to expect.
+
+Formal guarantee. With the noise stated here, a group or bundle costs its share of epsilon, or of rho
+(`privcube.model.sensitivity`). The shares are whole numbers over one denominator and sum to it at most, so by
+composition the whole plan costs at most epsilon, or rho; `__post_init__` checks that in whole numbers.
+
+See THEORY section 3.
 """
 
 from __future__ import annotations
@@ -22,19 +18,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.documents.plans import digest_of, plan_document, plan_parts
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, MatrixGroup, QueryGroup, SketchGroup, group_rows, has_helmert
+from privcube.model.groups import Group, group_rows, has_helmert
 from privcube.model.options import PlanOptions
-from privcube.model.privacy.guarantee import Guarantee, Neighbors, PureDP
-from privcube.model.slices import slice_rows
+from privcube.model.privacy.guarantee import Guarantee, PureDP
+from privcube.model.sensitivity import bundle_factors, largest_l1, noise_variances, squared_l2
 from privcube.model.workload import Entry, Table, Workload, canonical, table_name
 
 _MOST_SHOWN: Final = 50  # tables, in a notebook
@@ -64,7 +60,7 @@ class Plan:
             if not isinstance(self.guarantee, PureDP) or not all(self.bundles):
                 raise PlanError("plan", expected="bundles of at least one group, under a pure guarantee")
         if isinstance(self.guarantee, PureDP) and any(has_helmert(group) for group in self.groups):
-            raise PlanError("plan", expected="Gaussian noise for Helmert rows", given="a pure guarantee")
+            raise PlanError("plan", expected="Gaussian noise for Helmert rows", given=Plain("a pure guarantee"))
         if len(self.shares) != len(self.noised_together) or not self.groups:
             raise PlanError("plan", expected="one share of the budget per bundle, at least one group")
         if min(self.shares) < 1 or sum(self.shares) > self.denominator:
@@ -93,9 +89,7 @@ class Plan:
     @cached_property
     def _of_one_share(self) -> Fraction:
         """The scale, or variance, of noise on a count that moves by 1 and has one share of the budget."""
-        if isinstance(self.guarantee, PureDP):
-            return self.denominator / self.guarantee.epsilon
-        return self.denominator * self.guarantee.gaussian_variance
+        return self.denominator * self.guarantee.unit_noise
 
     def noise_scale(self, group: int) -> Fraction:
         """Pure: the scale of a group's Laplace noise, or of the max-norm noise of its bundle, exactly."""
@@ -140,7 +134,7 @@ class Plan:
 
     @property
     def weighted_variance(self) -> float:
-        """The same with every table's weight: what the budgets minimise."""
+        """The same with every table's weight: what the budgets minimize."""
         parts = zip(self.workload.weights, self._cells, self.table_variances, strict=True)
         return math.fsum(a * c * v for a, c, v in parts)
 
@@ -193,93 +187,3 @@ class Plan:
             f"{html.escape(str(self.guarantee))}</p><table><thead><tr><th>table</th><th>cells</th>"
             f"<th>predicted standard error of a cell</th></tr></thead><tbody>{rows}</tbody></table>"
         )
-
-
-def bundle_factors(frame: Frame, groups: Sequence[Group]) -> list[Fraction]:
-    """The variances of the rows of groups in one bundle over that of Laplace noise of the same scale."""
-    if len(groups) == 1:
-        return [Fraction(1)]
-    _, rows = slice_rows(frame, groups)
-    product = (sum(rows) + 1) * (sum(rows) + 2)
-    factors = {own: Fraction(product, (own + 1) * (own + 2)) for own in set(rows)}
-    return [factors[own] for own in rows]
-
-
-def largest_l1(guarantee: Guarantee, group: Group) -> int:
-    """How far a neighboring change moves the answers of a group, in L1 (see the module docstring)."""
-    if isinstance(group, MatrixGroup):
-        return guarantee.max_rows_per_person * group.largest_l1(guarantee.neighbors)
-    return guarantee.rows_changed
-
-
-def squared_l2(guarantee: Guarantee, frame: Frame, group: Group) -> Fraction:
-    """How far a neighboring change moves the answers of a group, in L2 squared (see the module docstring).
-
-    Helmert rows are taken at their orthonormal worth. A record moves them by the product P of (1 - 1/f) over the axes;
-    replacing it by another moves them by 2 P - 2 (product of the projector's entries), of which an entry is 1 - 1/f for
-    the same child, -1/f for another child of the same parent, 0 otherwise: most if the two differ on one axis only.
-    """
-    if isinstance(group, MatrixGroup):
-        return Fraction(guarantee.max_rows_per_person**2 * group.largest_l2(guarantee.neighbors))
-    shape = (0,) if isinstance(group, SketchGroup) else _shape(frame, group)
-    return _squared_l2(guarantee.neighbors, guarantee.max_rows_per_person, shape)
-
-
-def _shape(frame: Frame, group: QueryGroup) -> tuple[int, ...]:
-    """The fan-outs of a group's Helmert parts, and 0 for contrasts."""
-    return tuple([
-        frame.fan_outs[axis][level - 1] if kind == "helmert" else 0 for axis, level, kind in group if kind != "cells"
-    ])  # fmt: skip
-
-
-@lru_cache(maxsize=4096)
-def _squared_l2(neighbors: Neighbors, rows: int, shape: tuple[int, ...]) -> Fraction:
-    kept = [Fraction(fan_out - 1, fan_out) for fan_out in shape if fan_out]
-    if kept:
-        if len(kept) < len(shape):
-            raise PlanError("group", expected="Helmert rows without contrasts")
-        own = math.prod(kept, start=Fraction(1))
-        if neighbors == "add_remove":
-            return rows**2 * own
-        largest = max((own / share * (1 - share) for share in kept if share), default=Fraction(0))
-        return rows**2 * (2 * own + 2 * largest)
-    if neighbors == "add_remove":
-        return Fraction(rows**2)
-    return Fraction((4 if shape else 2) * rows**2)
-
-
-def squared_l2_of_all(guarantee: Guarantee, frame: Frame, groups: Sequence[Group]) -> NDArray[np.float64]:
-    """The same for many groups, as floats; each shape is worked out once."""
-    neighbors, rows = guarantee.neighbors, guarantee.max_rows_per_person
-    known: dict[tuple[int, ...], float] = {}
-    found = []
-    for group in groups:
-        if isinstance(group, SketchGroup | MatrixGroup):
-            found.append(float(squared_l2(guarantee, frame, group)))
-            continue
-        shape = _shape(frame, group)
-        if shape not in known:
-            known[shape] = float(_squared_l2(neighbors, rows, shape))
-        found.append(known[shape])
-    return np.array(found)
-
-
-def noise_variances(
-    guarantee: Guarantee,
-    frame: Frame,
-    groups: Sequence[Group],
-    shares: ArrayLike,
-    denominator: int,
-    moved: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """The noise variances of groups with these shares of the budget, as floats; `Plan.noise_variance` is exact.
-
-    `moved` is `squared_l2_of_all`, where it is known.
-    """
-    part = np.asarray(shares, dtype=np.float64) / denominator
-    if isinstance(guarantee, PureDP):
-        far = np.array([largest_l1(guarantee, group) for group in groups], dtype=np.float64)
-        return np.asarray(2 * (far / (float(guarantee.epsilon) * part)) ** 2)
-    if moved is None:
-        moved = squared_l2_of_all(guarantee, frame, groups)
-    return np.asarray(float(guarantee.gaussian_variance) * moved / part)

@@ -17,7 +17,7 @@ from privcube.algebra.hashing import bucket_and_sign
 from privcube.algebra.lattice import Integers
 from privcube.algebra.residuals import helmert_rows
 from privcube.algebra.sparse import scipy_sparse
-from privcube.errors import PlanError, counted
+from privcube.errors import Plain, PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, MatrixGroup, SketchGroup
 from privcube.model.schema import Schema
@@ -97,7 +97,7 @@ def kronecker(factors: Sequence[Any]) -> Any:
     columns = prod(factor.shape[1] for factor in factors)
     if columns > _MOST_COLUMNS:
         raise PlanError(
-            "explicit matrix", expected=f"a domain of at most {_MOST_COLUMNS:,} cells", given=counted(columns)
+            "explicit matrix", expected=f"a domain of at most {_MOST_COLUMNS:,} cells", given=Plain(counted(columns))
         )
     one = sparse.csr_array(np.ones((1, 1)))
     return reduce(lambda left, right: sparse.kron(left, right, format="csr"), factors, one)

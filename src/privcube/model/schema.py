@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
 
-from privcube.errors import DraftError, SchemaError
+from privcube.errors import DraftError, Plain, SchemaError
 from privcube.model.attribute import Attribute, attribute_sizes
 
 _MOST_SHOWN: Final = 50  # attributes, in a notebook
@@ -39,13 +39,15 @@ class Schema:
     def __init__(self, attributes: Iterable[Attribute]) -> None:
         given = tuple(attributes)
         if not given:
-            raise SchemaError("schema", expected="at least one attribute", given="none")
+            raise SchemaError("schema", expected="at least one attribute", given=Plain("none"))
         positions: dict[str, int] = {}
         for position, attribute in enumerate(given):
             if not isinstance(attribute, Attribute):
                 raise SchemaError("schema", expected="privcube.Attribute objects", given=attribute)
             if attribute.name in positions:
-                raise SchemaError("schema", expected="attribute names that differ", given=f"{attribute.name!r} twice")
+                raise SchemaError(
+                    "schema", expected="attribute names that differ", given=Plain(f"{attribute.name!r} twice")
+                )
             positions[attribute.name] = position
         object.__setattr__(self, "attributes", given)
         object.__setattr__(self, "_positions", positions)
@@ -157,5 +159,5 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     seen = dict(pairs)
     if len(seen) < len(pairs):
         twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        raise SchemaError("domain JSON", expected="attribute names that differ", given=f"{twice!r} twice")
+        raise SchemaError("domain JSON", expected="attribute names that differ", given=Plain(f"{twice!r} twice"))
     return seen

@@ -8,6 +8,8 @@ replaced by another moves one slice by 2 or two slices by 1 each). And it is sma
 which n = s n' are of the group, a row has variance 2 (m'+1)(m'+2) / ((n'+1)(n'+2)) instead of 2 (m+1)(m+2) / ((n+1)
 (n+2)), never more, since (x+1)(x+2) / ((s x+1)(s x+2)) falls as x grows and m' >= n'. For a single group of cells every
 row is a slice: Laplace noise. So bundles are always noised in slices, as many as there can be.
+
+See THEORY section 3.1.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, get_args
 
-from privcube.errors import SchemaError, WorkloadError
+from privcube.errors import Plain, SchemaError, WorkloadError
 from privcube.model.schema import Schema
 
 Queries = Literal["cells", "prefixes", "ranges"]
@@ -34,6 +34,25 @@ class Axis(NamedTuple):
     attribute: str
     level: str | None = None
     queries: Queries = "cells"
+
+    @classmethod
+    def of(cls, entry: str | Axis) -> Axis:
+        """The axis that an entry of a table stands for.
+
+        >>> Axis.of("age")
+        Axis(attribute='age', level=None, queries='cells')
+        """
+        return entry if isinstance(entry, Axis) else cls(entry)
+
+    @property
+    def name(self) -> str:
+        """The axis for people, and the column that holds its labels.
+
+        >>> Axis("age").name, Axis("age", "stage").name, Axis("age", queries="ranges").name
+        ('age', 'age by stage', 'ranges of age')
+        """
+        name = self.attribute if self.level is None else f"{self.attribute} by {self.level}"
+        return name if self.queries == "cells" else f"{self.queries} of {name}"
 
 
 Entry = str | Axis | tuple[str, str]
@@ -58,7 +77,7 @@ class Workload:
     def __init__(self, schema: Schema, weights: Mapping[Table, float]) -> None:
         """Prefer the builders below; this takes tables in canonical form with their weights, in any order."""
         if not weights:
-            raise WorkloadError("workload", expected="at least one table", given="none")
+            raise WorkloadError("workload", expected="at least one table", given=Plain("none"))
         _refuse_too_many(len(weights))
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "_weights", {table: weights[table] for table in sorted(weights, key=self._place)})
@@ -77,7 +96,7 @@ class Workload:
         weighted = dict(zip(wanted, checked, strict=True))
         if len(weighted) < len(wanted):
             twice = next(table for table, times in Counter(wanted).items() if times > 1)
-            raise WorkloadError("tables", expected="every table once", given=f"{table_name(twice)} twice")
+            raise WorkloadError("tables", expected="every table once", given=Plain(f"{table_name(twice)} twice"))
         return cls(schema, weighted)
 
     @classmethod
@@ -200,7 +219,7 @@ class Workload:
         return frozenset(axis.attribute for axis in axes if axis.level is not None)
 
     def _place(self, table: Table) -> tuple[object, ...]:
-        axes = [_axis(entry) for entry in table]
+        axes = [Axis.of(entry) for entry in table]
         positions = tuple([self.schema.position(axis.attribute) for axis in axes])
         if all(isinstance(entry, str) for entry in table):
             return (len(axes), positions)
@@ -250,16 +269,7 @@ def table_name(table: Table) -> str:
     """
     if not table:
         return "total"
-    return " x ".join(_axis_name(_axis(entry)) for entry in table)
-
-
-def _axis_name(axis: Axis) -> str:
-    name = axis.attribute if axis.level is None else f"{axis.attribute} by {axis.level}"
-    return name if axis.queries == "cells" else f"{axis.queries} of {name}"
-
-
-def _axis(entry: str | Axis) -> Axis:
-    return entry if isinstance(entry, Axis) else Axis(entry)
+    return " x ".join(Axis.of(entry).name for entry in table)
 
 
 def _checked_axis(schema: Schema, entry: Entry) -> Axis:
@@ -319,7 +329,7 @@ def _kway(schema: Schema, k: int, more: int = 0) -> Iterator[Table]:
 
 def _coarser(schema: Schema, entry: str | Axis) -> list[str | Axis]:
     """The axis itself and its coarser levels."""
-    axis = _axis(entry)
+    axis = Axis.of(entry)
     names = schema[axis.attribute].level_names
     above = names if axis.level is None else names[names.index(axis.level) + 1 :]
     if axis.queries != "cells":

@@ -3,15 +3,17 @@
 Where every residual b is measured once (strategy "residual"), a share s_b of the budget leaves it the variance
 u_b = moved_b / (f_b s_b) (times a constant of the guarantee), and a cell of table t the variance sum_b |Pi_b q|^2 u_b
 (THEORY sections 2 and 4). With A_tb = |Pi_b q|^2 moved_b / (f_b wanted_t) the task is
-  minimise max_t sum_b A_tb / s_b subject to sum_b s_b = 1, s > 0.
+  minimize max_t sum_b A_tb / s_b subject to sum_b s_b = 1, s > 0.
 Weights l_t >= 0 of the tables that sum to 1 give a lower bound: the maximum is at least the weighted mean, and the
 least weighted mean is, by Cauchy's inequality, (sum_b sqrt((A' l)_b))^2. At the optimum the two meet, and s_b is in
 proportion to sqrt((A' l)_b): so (A' l)_b > 0 for every residual, also where many tables have weight 0. Shares and
 weights are therefore their own certificate. It is worked out for all tables, whatever was merged to get there:
 1. `_merged` makes one column of columns in proportion. If A_c = k A_b then s_c = sqrt(k) s_b is best, since
    A_b / s_b + A_c / s_c is A_b (1 + sqrt k)^2 / (s_b + s_c) then, and never less.
-2. `_quotient` makes one table of tables that are alike, and one column of columns that are, by colour refinement.
+2. `_quotient` makes one table of tables that are alike, and one column of columns that are, by color refinement.
 3. `_solved` is a primal-dual interior-point method for the rest.
+
+See THEORY section 4.1.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.accuracy.structure import Structure
+from privcube.algebra.hashing import GOLDEN, scrambled
 from privcube.algebra.lattice import Floats, Incidence, Integers
 from privcube.errors import PlanError
 
@@ -45,7 +48,7 @@ def largest_ratio_shares(structure: Structure, moved: Floats, wanted: Floats) ->
     ratio below that of these over 1 + gap. As a rule it is below 1e-10.
 
     >>> from privcube import Schema, Workload, ZCDP
-    >>> from privcube.model.plan import squared_l2
+    >>> from privcube.model.sensitivity import squared_l2
     >>> from privcube.strategies import STRATEGIES
     >>> workload = Workload.all_kway(Schema.from_sizes({"A": 2, "B": 2}), 1)
     >>> proposal = STRATEGIES["residual"].propose(workload, ZCDP(1))
@@ -112,7 +115,7 @@ def _merged(ratios: Incidence) -> tuple[Incidence, Integers, Floats]:
 
 
 def _alike(ratios: Incidence) -> tuple[Integers, Integers]:
-    """Classes of tables and of columns by colour refinement: the coarsest that no value of A tells apart.
+    """Classes of tables and of columns by color refinement: the coarsest that no value of A tells apart.
 
     Tables of one class have, in every class of columns, the same values equally often; and the other way round. So the
     partition is equitable: for a class C of tables and a class D of columns, sum_(b in D) A_tb is the same number x for
@@ -171,16 +174,8 @@ def _sums(words: _Words, place: Integers, count: int) -> _Words:
 
 
 def _mixed(left: _Words | Integers, right: Integers) -> _Words:
-    """A word for a pair of numbers, by the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
-    word = _scrambled(left.astype(np.uint64)) + right.astype(np.uint64)
-    return _scrambled(word)
-
-
-def _scrambled(word: _Words) -> _Words:
-    word = word + np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
+    """A word for a pair of numbers."""
+    return scrambled(scrambled(left.astype(np.uint64) + GOLDEN) + right.astype(np.uint64) + GOLDEN)
 
 
 # Solving
@@ -257,9 +252,9 @@ def _start(ratios: Incidence) -> _Point:
 
 
 def _next(ratios: Incidence, now: _Point) -> _Point:
-    """A predictor-corrector step (Mehrotra 1992) towards the optimum.
+    """A predictor-corrector step (Mehrotra 1992) toward the optimum.
 
-    In u = 1/s the task is: minimise sum_b 1/u_b subject to A u + w = 1, w >= 0. The optimality conditions are
+    In u = 1/s the task is: minimize sum_b 1/u_b subject to A u + w = 1, w >= 0. The optimality conditions are
     1/u^2 = A' l and l w = 0. Newton's method for them, with l w = m for an m that goes to 0, comes down to
     (A diag(u^3 / 2) A' + diag(w / l)) dl = given.
     """
@@ -269,16 +264,16 @@ def _next(ratios: Incidence, now: _Point) -> _Point:
     fixed = now.slack + feasible + ratios.times(curved * stationary)
     solve = _solver(ratios, curved, now.slack / now.weights)
 
-    def towards(products: Floats) -> _Point:
+    def toward(products: Floats) -> _Point:
         weights = solve(products / now.weights - fixed)
         variances = -curved * (stationary + ratios.transposed_times(weights))
         return _Point(variances, feasible - ratios.times(variances), weights)
 
-    tried = towards(np.zeros(len(now.weights)))
+    tried = toward(np.zeros(len(now.weights)))
     reach = min(1.0, now.reach(tried))
     mean = now.mean_product
-    centre = mean * (now.plus(reach, tried).mean_product / mean) ** 3
-    to = towards(centre - reach**2 * tried.slack * tried.weights)
+    center = mean * (now.plus(reach, tried).mean_product / mean) ** 3
+    to = toward(center - reach**2 * tried.slack * tried.weights)
     return now.plus(min(1.0, _OF_THE_WAY * now.reach(to)), to)
 
 

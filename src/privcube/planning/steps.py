@@ -1,19 +1,186 @@
-"""Steps 2 and 3 of the paper for any groups and bundles: budgets, recovery, and both in turn. Zone: PUBLIC."""
+"""Steps 2 and 3 of the paper for any groups and bundles: budgets, recovery, and both in turn. Zone: PUBLIC.
+
+With share e of the budget, a row of group g has noise of variance K_g / e^2 under a pure guarantee (Laplace noise, or
+max-norm noise of a bundle, THEORY section 3) and K_g / e under a Gaussian one. `Noise` holds the K_g and which bundle
+pays for which group, so there is one loop for both, whether groups are noised singly or together.
+
+Given a recovery, the weighted total variance is sum_g c_g v_g, and the best budgets are a closed form
+(`privcube.algebra.budgets`) in the sums of c_g K_g over what is paid for together. Given budgets, the best recovery is
+generalized least squares, and its c_g are a closed form, too (`Structure.group_coefficients`). Each step minimizes the
+same error in one of its two arguments, so taking turns never makes it worse (THEORY section 2).
+
+A plan stores budgets as whole shares of a fixed denominator. Their sum is the denominator exactly, so the cost of a
+plan equals its guarantee as a fraction, whatever the floats were that the shares were rounded from.
+
+See THEORY sections 1.2 and 2.1.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from privcube.algebra.lattice import Floats, Integers
-from privcube.errors import PlanError
+from privcube.accuracy.direct import recovery_coefficients
+from privcube.accuracy.matrix_structure import ExplicitStructure, structure_of
+from privcube.accuracy.structure import Structure
+from privcube.algebra.budgets import gaussian_budgets, laplace_budgets
+from privcube.algebra.lattice import Floats, Incidence, Integers
+from privcube.errors import Plain, PlanError
+from privcube.model.frame import Frame
+from privcube.model.groups import Group
+from privcube.model.options import PlanOptions, Strategy
+from privcube.model.plan import Plan
+from privcube.model.privacy.guarantee import Guarantee, PureDP
+from privcube.model.sensitivity import bundle_factors, largest_l1, squared_l2_of_all
+from privcube.model.slices import largest_scale, slice_rows
+from privcube.model.workload import Workload
+from privcube.strategies.proposal import Proposal
 
 DENOMINATOR: Final = 2**48
 
+_MOST_ROUNDS: Final = 500
+_LEAST_GAIN: Final = 1e-9  # of the error; a round that gains less is the last
+_LEAST_SHARE: Final = 1e-6  # of the budget: taking turns starves groups that say little, but never quite to 0
+
+_Structure = Structure | ExplicitStructure
+Bundles = tuple[tuple[int, ...], ...]
+
+
+def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, proposal: Proposal) -> Plan:
+    """Steps 2 and 3 for what a strategy, or the search, proposes."""
+    structure = structure_of(workload, proposal.frame, proposal.groups, proposal.index)
+    direct = _direct(workload, proposal)
+    coefficients = _first_coefficients(structure, direct)
+    used = np.flatnonzero(coefficients > 0)
+    if len(used) < len(proposal.groups) and proposal.bundles is None:
+        structure = structure_of(workload, proposal.frame, [proposal.groups[at] for at in used], proposal.index)
+        coefficients = coefficients[used]
+    bundles = proposal.bundles or tuple((group,) for group in range(len(structure.groups)))
+    noise = Noise.of(guarantee, proposal.frame, structure.groups, bundles)
+    if options.budgets == "uniform":
+        shares = noise.even_shares()
+    else:
+        shares = noise.best_shares(coefficients) if proposal.bundles is None else whole_shares(np.ones(len(bundles)))
+    if options.budgets == "iterated":
+        shares = taken_in_turn(structure, noise, shares)
+        if options.recovery == "optimal":
+            structure, noise, shares = _without_starved(guarantee, proposal, structure, noise, shares)
+    variances = noise.variances(shares)
+    if options.recovery == "direct" and direct is not None:
+        of_all = np.zeros(len(proposal.groups))
+        of_all[used] = variances
+        table_variances = direct.times(of_all)
+    else:
+        table_variances = structure.table_variances(variances)
+    made = Plan(
+        workload=workload,
+        guarantee=guarantee,
+        options=options,
+        frame=proposal.frame,
+        groups=tuple(structure.groups),
+        shares=tuple(shares.tolist()),
+        denominator=DENOMINATOR,
+        table_variances=tuple(table_variances.tolist()),
+        sources=_kept_sources(proposal, used) if options.recovery == "direct" else None,
+        bundles=noise.bundles if max(map(len, noise.bundles)) > 1 else None,
+    )
+    _require_drawable(made)
+    return made
+
+
+def with_bundles(plan: Plan, bundles: Sequence[Sequence[int]]) -> Plan:
+    """The groups of a pure plan in bundles, with budgets and recovery taken in turn."""
+    if not isinstance(plan.guarantee, PureDP) or plan.sources is not None:
+        raise PlanError("bundles", expected="a pure guarantee and optimal recovery")
+    together = tuple(tuple(bundle) for bundle in bundles)
+    options = replace(plan.options, budgets="iterated")
+    made = plan_of(plan.workload, plan.guarantee, options, Proposal(plan.frame, plan.groups, None, bundles=together))
+    return replace(made, options=plan.options)
+
+
+def at_best(options: PlanOptions, strategy: Strategy) -> PlanOptions:
+    """The options of a strategy with both steps at their best: taken in turn, unless once is enough."""
+    in_turn = options.budgets == "optimal" and options.recovery == "optimal" and strategy != "residual"
+    return replace(options, strategy=strategy, budgets="iterated" if in_turn else options.budgets)
+
+
+def is_drawable(plan: Plan) -> bool:
+    """Whether the noise of all bundles is narrow enough to be drawn exactly."""
+    try:
+        _require_drawable(plan)
+    except PlanError:
+        return False
+    return True
+
+
+def _require_drawable(plan: Plan) -> None:
+    """Refuse bundles whose noise is too wide to be drawn exactly; single groups have no such limit."""
+    for bundle in plan.bundles or ():
+        if len(bundle) > 1:
+            _, rows = slice_rows(plan.frame, [plan.groups[group] for group in bundle])
+            scale, most = plan.noise_scale(bundle[0]), largest_scale(sum(rows))
+            if scale > most:
+                raise PlanError(
+                    "bundle",
+                    expected=f"noise of a scale of at most {most:,} for so many rows",
+                    given=Plain(f"{float(scale):,.0f}; ask for more epsilon or another strategy"),
+                )
+
+
+# Noise and budgets
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What shares of the budget mean for the variances of groups."""
+
+    pure: bool
+    bundles: Bundles
+    bundle_of: Integers  # per group
+    unit: Floats  # K, per group
+
+    @classmethod
+    def of(cls, guarantee: Guarantee, frame: Frame, groups: Sequence[Group], bundles: Bundles) -> Noise:
+        """The noise of groups in bundles under a guarantee."""
+        lengths = [len(bundle) for bundle in bundles]
+        bundle_of = np.zeros(len(groups), dtype=np.int64)
+        bundle_of[[group for bundle in bundles for group in bundle]] = np.repeat(np.arange(len(bundles)), lengths)
+        if not isinstance(guarantee, PureDP):
+            unit = float(guarantee.unit_noise) * squared_l2_of_all(guarantee, frame, groups)
+            return cls(False, bundles, bundle_of, unit)
+        moved = np.array([largest_l1(guarantee, group) for group in groups], dtype=np.float64)
+        factor = np.ones(len(groups))
+        for bundle in bundles:
+            if len(bundle) > 1:
+                own = list(bundle)
+                moved[own] = moved[own].max()
+                factor[own] = [float(each) for each in bundle_factors(frame, [groups[group] for group in bundle])]
+        return cls(True, bundles, bundle_of, 2 * factor * (moved / float(guarantee.epsilon)) ** 2)
+
+    def variances(self, shares: Integers) -> Floats:
+        """The variance of a row of every group, given whole shares of the denominator."""
+        part = shares[self.bundle_of] / DENOMINATOR
+        return np.asarray(self.unit / (part**2 if self.pure else part))
+
+    def best_shares(self, coefficients: Floats) -> Integers:
+        """The shares that make sum_g c_g v_g least (Corollary 3.3)."""
+        sums = np.bincount(self.bundle_of, coefficients * self.unit).astype(np.float64)
+        if self.pure:
+            return whole_shares(laplace_budgets(sums, np.ones(len(sums))))
+        return whole_shares(gaussian_budgets(sums, np.ones(len(sums))) ** 2)
+
+    def even_shares(self) -> Integers:
+        """The shares that give every group the same budget per row, the paper's uniform noise."""
+        if self.pure:
+            return whole_shares(np.ones(int(self.bundle_of.max()) + 1))
+        return whole_shares(np.bincount(self.bundle_of, self.unit).astype(np.float64))
+
 
 def whole_shares(shares: Floats) -> Integers:
-    """Shares of one budget as whole numbers that sum to DENOMINATOR; every group keeps at least one.
+    """Shares of one budget as whole numbers that sum to DENOMINATOR; each is at least 1.
 
     >>> whole_shares(np.array([1.0, 1.0, 2.0])).tolist() == [DENOMINATOR // 4, DENOMINATOR // 4, DENOMINATOR // 2]
     True
@@ -29,3 +196,80 @@ def whole_shares(shares: Floats) -> Integers:
         whole += rest // len(whole)
         whole[np.argsort(-shares, kind="stable")[: rest % len(whole)]] += 1
     return whole
+
+
+# The loop
+
+
+def taken_in_turn(structure: _Structure, noise: Noise, shares: Integers) -> Integers:
+    """Alternate step 2 and step 3, starting from these shares, until the error stops falling."""
+    variances = noise.variances(shares)
+    error = weighted_error(structure, variances)
+    for _ in range(_MOST_ROUNDS):
+        tried = noise.best_shares(structure.group_coefficients(variances))
+        tried_variances = noise.variances(tried)
+        tried_error = weighted_error(structure, tried_variances)
+        if tried_error >= error:
+            break
+        gain, shares, variances, error = error - tried_error, tried, tried_variances, tried_error
+        if gain <= _LEAST_GAIN * error:
+            break
+    return shares
+
+
+def weighted_error(structure: _Structure, variances: Floats) -> float:
+    """What budgets minimize: the variances of all cells of all tables, each times its table's weight."""
+    return float(np.sum(structure.weights * structure.cells * structure.table_variances(variances)))
+
+
+def _without_starved(
+    guarantee: Guarantee, proposal: Proposal, structure: _Structure, noise: Noise, shares: Integers
+) -> tuple[_Structure, Noise, Integers]:
+    """Drop bundles that are left next to no budget, as long as the others still determine every table."""
+    while True:
+        worth = np.flatnonzero(shares > DENOMINATOR * _LEAST_SHARE)
+        if len(worth) == len(shares):
+            return structure, noise, shares
+        kept = [group for at in worth.tolist() for group in noise.bundles[at]]
+        smaller = structure_of(
+            structure.workload, proposal.frame, [structure.groups[group] for group in kept], proposal.index
+        )
+        if not _answers(smaller, noise.variances(shares)[kept]):
+            return structure, noise, shares
+        number = {group: at for at, group in enumerate(kept)}
+        together = tuple(tuple(number[group] for group in noise.bundles[at]) for at in worth.tolist())
+        structure, noise = smaller, Noise.of(guarantee, proposal.frame, smaller.groups, together)
+        shares = taken_in_turn(structure, noise, whole_shares(shares[worth].astype(np.float64)))
+
+
+def _answers(structure: _Structure, variances: Floats) -> bool:
+    """Whether the groups determine every table."""
+    try:
+        structure.table_variances(variances)
+    except PlanError:
+        return False
+    return True
+
+
+# The recovery of step 2
+
+
+def _direct(workload: Workload, proposal: Proposal) -> Incidence | None:
+    if proposal.sources is None:
+        return None
+    return recovery_coefficients(workload, proposal.frame, proposal.groups, proposal.sources)
+
+
+def _first_coefficients(structure: _Structure, direct: Incidence | None) -> Floats:
+    """The paper's s_r (without its factor 2) for the recovery of step 2."""
+    if direct is None:
+        return structure.group_coefficients(np.ones(len(structure.groups)))
+    return direct.transposed_times(structure.weights * structure.cells)
+
+
+def _kept_sources(proposal: Proposal, used: Integers) -> tuple[tuple[int, ...], ...] | None:
+    """The sources of every table, numbered as in the plan; groups that no table uses are gone."""
+    if proposal.sources is None:
+        return None
+    number = {int(group): place for place, group in enumerate(used)}
+    return tuple(tuple([number[g] for g in table if g in number]) for table in proposal.sources)

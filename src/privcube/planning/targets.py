@@ -2,7 +2,6 @@
 
 A margin is what a release states: half the width of the interval that holds the error of a number with a confidence,
 from the exact variance of the whole-number noise and its kurtosis. It is known before there is data: a plan is enough.
-This module is here and not in planning since it asks the error bars of releases.
 
 With the measurements and the shares of a plan fixed, variances are proportional to 1/epsilon^2 or 1/rho, but for what
 whole-number noise differs from continuous noise. So the plan with the least largest ratio of error to wanted error
@@ -13,6 +12,8 @@ target is met by the noise that will be drawn: that is checked, not derived.
 
 Margins next to 1 are as small as the steps of the noise. A whole-number error is within m if it is within floor(m), and
 continuous noise of its variance is as often within floor(m) + 1/2. So that is asked for where it is less than m.
+
+See THEORY section 11.2.
 """
 
 from __future__ import annotations
@@ -27,24 +28,22 @@ from typing import Final, get_args
 
 import numpy as np
 
-from privcube.accuracy.closed_form import ErrorBars, interval_factor
-from privcube.accuracy.drawn import drawn_table_variances
-from privcube.accuracy.explicit import ExplicitBars
-from privcube.errors import PlanError
+from privcube.accuracy.intervals import interval_factor
+from privcube.accuracy.predictor import Predictor, predictor
+from privcube.errors import Plain, PlanError
 from privcube.model.groups import is_structured
 from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import ZCDP, Guarantee, guarantee_from
+from privcube.model.privacy.guarantee import ZCDP, Guarantee
 from privcube.model.workload import Entry, Table, Workload, canonical, table_name
+from privcube.planning.candidates import every_strategy
 from privcube.planning.largest import rebalanced
-from privcube.planning.planner import every_strategy
 from privcube.planning.planner import plan as make_plan
-from privcube.planning.search.bundled import is_drawable
+from privcube.planning.steps import is_drawable
 from privcube.planning.trees import branchings
 from privcube.progress import Progress, silent
 
 DIGITS: Final = 3  # of the budget of `plan_for`
-_LAPLACE: Final = 3.0  # excess kurtosis, as releases assume it where recovery has no closed form
 _SMALLEST: Final = -12  # powers of ten of the least and the largest budget
 _LARGEST: Final = 9
 _UNIT: Final = Fraction(10**6)  # the budget that is planned with: any bundle can be drawn
@@ -117,7 +116,7 @@ def planned_for(
     if not isinstance(guarantee, get_args(Guarantee)):
         raise PlanError("guarantee", expected="PureDP, ApproxDP or ZCDP", given=guarantee)
     if not targets:
-        raise PlanError("targets", expected="a margin for at least one table", given="none")
+        raise PlanError("targets", expected="a margin for at least one table", given=Plain("none"))
     for target in targets:
         if target.table not in workload:
             available = [table_name(each) for each in workload]
@@ -127,12 +126,12 @@ def planned_for(
     for target in targets:
         error = target.kept_to / interval_factor(0.0, target.confidence)
         errors[target.table] = min(error, errors.get(target.table, math.inf))
-    unit = _with_amount(guarantee, _UNIT)
+    unit = guarantee.with_amount(_UNIT)
     plans = [make_plan(workload, unit, effort=effort, wanted=dict(errors.items()), progress=progress)]
     if branchings(workload):  # ranges differ in error, and so do strategies in how much; all are tried
         others = every_strategy(_weighted(workload, errors), unit, PlanOptions(effort=effort), progress)
         plans += [replace(made, workload=workload) for made in others.values() if isinstance(made, Plan)]
-    best = min((_least(made, errors, targets) for made in plans), key=_amount)
+    best = min((_least(made, errors, targets) for made in plans), key=_budget)
     if not is_structured(best.groups):
         return best
     for spread in _SPREADS:
@@ -140,11 +139,11 @@ def planned_for(
             break  # the targets say how much is needed, not what can be drawn
         most = spread * min(errors.values())
         even = {table: min(errors.get(table, most), most) ** 2 for table in workload}
-        best = min(best, _least(_anew(best, even), errors, targets), key=_amount)
+        best = min(best, _least(_anew(best, even), errors, targets), key=_budget)
     for _ in range(_ROUNDS):
         wanted = _wanted_variances(best, targets)
         again = _least(_anew(best, wanted), errors, targets) if wanted else best
-        if _amount(again) >= _amount(best):
+        if _budget(again) >= _budget(best):
             break
         best = again
     return best
@@ -173,7 +172,7 @@ def least_budget(plan: Plan, targets: Sequence[Target], digits: int = DIGITS) ->
         made = at_budget(plan, budget(step))
         return max(_ratios(made, targets)) if is_drawable(made) else math.inf
 
-    step = step_of(float(_amount(plan)))
+    step = step_of(float(_budget(plan)))
     for _ in range(_GUESSES):
         if 0 < ratio(step) < math.inf:
             step = step_of(float(budget(step)) * ratio(step) ** (2 if isinstance(plan.guarantee, ZCDP) else 1))
@@ -189,7 +188,7 @@ def least_budget(plan: Plan, targets: Sequence[Target], digits: int = DIGITS) ->
         worst = targets[int(np.argmax(_ratios(made, targets)))]
         raise PlanError(
             f"margin of {table_name(worst.table)}",
-            expected=f"one that some budget reaches, {_currency(plan.guarantee)} from 1e{_SMALLEST} to 1e{_LARGEST}",
+            expected=f"one that some budget reaches, {plan.guarantee.dial} from 1e{_SMALLEST} to 1e{_LARGEST}",
             given=worst.margin,
         )
     while high - low > 1:
@@ -200,7 +199,7 @@ def least_budget(plan: Plan, targets: Sequence[Target], digits: int = DIGITS) ->
 
 def at_budget(plan: Plan, amount: Fraction) -> Plan:
     """The same measurements, bundles and shares with another epsilon or rho; the predictions follow exactly."""
-    other = replace(plan, guarantee=_with_amount(plan.guarantee, amount))
+    other = replace(plan, guarantee=plan.guarantee.with_amount(amount))
     factor = float(other.noise_variance(0) / plan.noise_variance(0))
     return replace(other, table_variances=tuple([factor * variance for variance in plan.table_variances]))
 
@@ -210,40 +209,31 @@ def margins(plan: Plan, tables: Sequence[Table], confidence: float) -> list[floa
     return _margins(plan, [Target(table, 1.0, confidence) for table in tables])
 
 
-def error_bars(plan: Plan, tables: Sequence[Table]) -> ErrorBars | ExplicitBars | None:
-    """Those of optimal recovery; direct recovery has none."""
-    if plan.sources is not None:
-        return None
-    bars = ErrorBars(plan, list(tables)) if is_structured(plan.groups) else ExplicitBars(plan)
-    for table in tables:
-        if not bars.determined(table):
-            raise PlanError(table_name(table), expected="a table that the plan's measurements determine")
-    return bars
-
-
-def predicted_variances(plan: Plan, tables: Sequence[Table]) -> list[float]:
-    """The mean variance of a number of tables of the workload, under the noise that is drawn."""
-    known = dict(zip(plan.workload, drawn_table_variances(plan).tolist(), strict=True))
-    for table in tables:
-        if table not in known:
-            raise PlanError(table_name(table), expected="a table of the workload")
-    return [known[table] for table in tables]
+def std_errors(plan: Plan, tables: Sequence[Table]) -> list[float]:
+    """The standard error of a number of each table, as a release states it: the root mean square over the table."""
+    found = _predictor(plan, tables)
+    return [float(np.sqrt(np.mean(found.variances(table)))) for table in tables]
 
 
 def _margins(plan: Plan, targets: Sequence[Target]) -> list[float]:
     tables = list(dict.fromkeys(target.table for target in targets))
-    bars = error_bars(plan, tables)
-    if bars is None:
-        known = dict(zip(tables, predicted_variances(plan, tables), strict=True))
-        shapes = dict.fromkeys(tables, _LAPLACE)
-    else:
-        known = {table: float(np.max(bars.variances(table))) for table in tables}
-        shapes = {table: bars.cell_kurtosis(table) for table in tables}
-    return [known[each.table] ** 0.5 * interval_factor(shapes[each.table], each.confidence) for each in targets]
+    found = _predictor(plan, tables)
+    widest = {table: float(np.sqrt(np.max(found.variances(table)))) for table in tables}
+    shapes = {table: found.kurtosis(table) for table in tables}
+    return [widest[each.table] * interval_factor(shapes[each.table], each.confidence) for each in targets]
+
+
+def _predictor(plan: Plan, tables: Sequence[Table]) -> Predictor:
+    """The predictor of a plan for tables that it determines."""
+    found = predictor(plan, tables)
+    for table in tables:
+        if not found.determines(table):
+            raise PlanError(table_name(table), expected="a table that the plan's measurements determine")
+    return found
 
 
 def _ratios(plan: Plan, targets: Sequence[Target]) -> list[float]:
-    """What margins are of those to keep to."""
+    """Each margin divided by its target."""
     return [margin / target.kept_to for margin, target in zip(_margins(plan, targets), targets, strict=True)]
 
 
@@ -251,7 +241,7 @@ def _least(made: Plan, errors: Mapping[Table, float], targets: Sequence[Target])
     """`least_budget`, guessed from the predictions: a plan may be far from the budget it needs."""
     ratio = max(made.table_variance(table) ** 0.5 / error for table, error in errors.items())
     power = 2 if isinstance(made.guarantee, ZCDP) else 1
-    amount = min(max(float(_amount(made)) * ratio**power, 10.0**_SMALLEST), 10.0**_LARGEST)
+    amount = min(max(float(_budget(made)) * ratio**power, 10.0**_SMALLEST), 10.0**_LARGEST)
     return least_budget(at_budget(made, Fraction(amount).limit_denominator(10**15)), targets)
 
 
@@ -270,33 +260,14 @@ def _wanted_variances(made: Plan, targets: Sequence[Target]) -> dict[Table, floa
     return wanted
 
 
+def _budget(plan: Plan) -> Fraction:
+    return plan.guarantee.amount
+
+
 def _weighted(workload: Workload, errors: Mapping[Table, float]) -> Workload:
     """The workload with weights that make the variances of a table count over the wanted one."""
     cells = zip(workload, workload.sizes, strict=True)
     weights = np.array([1 / (size * errors[table] ** 2) if table in errors else 0.0 for table, size in cells])
     return Workload.tables(
         workload.schema, list(workload), weights=np.maximum(weights / weights.max(), _LITTLE).tolist()
-    )
-
-
-def _currency(guarantee: Guarantee) -> str:
-    return "rho" if isinstance(guarantee, ZCDP) else "epsilon"
-
-
-def amount_of(guarantee: Guarantee) -> Fraction:
-    """Epsilon, or rho."""
-    return guarantee.amounts[_currency(guarantee)]
-
-
-def _amount(plan: Plan) -> Fraction:
-    return amount_of(plan.guarantee)
-
-
-def _with_amount(guarantee: Guarantee, amount: Fraction) -> Guarantee:
-    """The same guarantee with another epsilon or rho; delta is kept."""
-    return guarantee_from(
-        {**guarantee.amounts, _currency(guarantee): amount},
-        neighbors=guarantee.neighbors,
-        max_rows_per_person=guarantee.max_rows_per_person,
-        calibration=getattr(guarantee, "calibration", "zcdp"),
     )

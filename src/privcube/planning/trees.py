@@ -6,16 +6,21 @@ and Li 2013). Leaves alone, a tree of one level, are the strategy "marginals".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
 from math import ceil
 
+import numpy as np
+
+from privcube.accuracy.structure import Structure
 from privcube.errors import PlanError
-from privcube.model.options import Strategy
+from privcube.model.groups import group_rows, product_groups
+from privcube.model.options import PlanOptions, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Workload
-from privcube.planning.bundles import bundles_by_weight, with_bundles
+from privcube.planning.steps import at_best, plan_of, with_bundles
 from privcube.strategies import hierarchy, wavelet
 from privcube.strategies.proposal import Proposal
 
@@ -32,8 +37,22 @@ def branchings(workload: Workload) -> list[int]:
     return sorted(each for each in {*range(2, 17), *exact} if 2 <= each < max(cells, default=0))
 
 
-def tree_proposals(workload: Workload, guarantee: Guarantee) -> Iterator[tuple[Strategy, Proposal]]:
-    """All trees that suit a workload of ranges, with the strategies they are of; a tree that is refused is left out."""
+def best_tree(workload: Workload, guarantee: Guarantee, options: PlanOptions) -> Plan:
+    """The plan of least weighted error among all trees; under a pure guarantee also with their levels in bundles."""
+    plans: list[Plan] = []
+    for strategy, proposal in _trees(workload, guarantee):
+        single = plan_of(workload, guarantee, at_best(options, strategy), proposal)
+        plans.append(single)
+        if isinstance(guarantee, PureDP) and single.sources is None and len(single.groups) > 1:
+            with suppress(PlanError):  # noise too wide to be drawn
+                plans.append(with_bundles(single, bundles_by_weight(single)))
+    if not plans:
+        raise PlanError("tree", expected="a table of ranges or prefixes")
+    return min(plans, key=lambda made: made.weighted_variance)
+
+
+def _trees(workload: Workload, guarantee: Guarantee) -> Iterator[tuple[Strategy, Proposal]]:
+    """All trees that suit a workload of ranges, with the strategies they belong to; a refused tree is left out."""
     widths = branchings(workload)
     for branching in widths:
         with suppress(PlanError):
@@ -43,18 +62,34 @@ def tree_proposals(workload: Workload, guarantee: Guarantee) -> Iterator[tuple[S
             yield wavelet.NAME, wavelet.propose(workload, guarantee)
 
 
-def best_tree(workload: Workload, guarantee: Guarantee, planned: Callable[[Strategy, Proposal], Plan]) -> Plan:
-    """The plan of least weighted error among the trees; under a pure guarantee also with levels in bundles.
+def bundles_by_weight(plan: Plan) -> tuple[tuple[int, ...], ...]:
+    """The best bundles of groups next to each other in weight, by dynamic programming.
 
-    `planned` makes a plan of what a strategy proposes, with optimal recovery where bundles are to be tried.
+    Groups that the workload needs equally and that have equally many rows stay together; runs of such classes are
+    merged so that the sum over bundles of (sum of c_g K_g)^(1/3), the cube root of the predicted error, is least.
     """
-    best: Plan | None = None
-    for strategy, proposal in tree_proposals(workload, guarantee):
-        single = planned(strategy, proposal)
-        plans = [single]
-        if isinstance(guarantee, PureDP) and single.sources is None and len(single.groups) > 1:
-            plans.append(with_bundles(single, bundles_by_weight(single)))
-        best = min([*plans, *([best] if best else [])], key=lambda each: each.weighted_variance)
-    if best is None:
-        raise PlanError("tree", expected="a table of ranges or prefixes")
-    return best
+    structure = Structure.of(plan.workload, plan.frame, product_groups(plan.groups))
+    weights = structure.group_coefficients(np.ones(len(plan.groups)))
+    rows = np.array([group_rows(plan.frame, group) for group in plan.groups], dtype=np.float64)
+    classes: defaultdict[tuple[float, float], list[int]] = defaultdict(list)
+    for group, (weight, count) in enumerate(zip(weights.tolist(), rows.tolist(), strict=True)):
+        classes[float(f"{weight:.6e}"), count].append(group)
+    ordered = [classes[key] for key in sorted(classes)]
+    # A bundle from class i to class j has m rows and c K = 2 (m+1)(m+2) sum of c_g / ((n_g+1)(n_g+2)).
+    part = [float(np.sum(weights[c] / ((rows[c] + 1) * (rows[c] + 2)))) for c in ordered]
+    total = np.concatenate([[0.0], np.cumsum(part)])
+    count = np.concatenate([[0.0], np.cumsum([rows[c].sum() for c in ordered])])
+    best, cut = [0.0], [0]
+    for stop in range(1, len(ordered) + 1):
+        m = count[stop] - count[:stop]
+        cost = np.array(best) + np.cbrt(2 * (m + 1) * (m + 2) * (total[stop] - total[:stop]))
+        if len(ordered[stop - 1]) == 1:  # a class of one group by itself is Laplace noise
+            cost[-1] = best[-1] + np.cbrt(2 * weights[ordered[stop - 1][0]])
+        cut.append(int(np.argmin(cost)))
+        best.append(float(cost.min()))
+    bundles: list[tuple[int, ...]] = []
+    stop = len(ordered)
+    while stop:
+        bundles.append(tuple(group for each in ordered[cut[stop] : stop] for group in each))
+        stop = cut[stop]
+    return tuple(reversed(bundles))

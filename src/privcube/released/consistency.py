@@ -2,8 +2,10 @@
 
 Tables agree exactly if they come from one set of residual coordinates (for binary attributes, Fourier coefficients).
 The nearest ones in L2 are the recovery of the tables from themselves with equal noise: a closed form. In L1 and
-L-infinity they are linear programmes over the coordinates, m variables for K cells, whatever the size of the domain.
+L-infinity they are linear programs over the coordinates, m variables for K cells, whatever the size of the domain.
 By the triangle inequality the result is at most twice as far from the truth as the input.
+
+See THEORY section 5.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from privcube.accuracy.recovery import recover_cells
 from privcube.algebra.lattice import Floats, Integers
 from privcube.algebra.residuals import from_residuals, level_slice, real_shares
 from privcube.algebra.sparse import scipy_sparse
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.linear.consistency import NORMS, nearest
 from privcube.model.frame import Frame
 from privcube.model.groups import QueryGroup, cells_groups
@@ -43,11 +45,11 @@ def consistent_tables(schema: Schema, tables: Mapping[Table, Floats], norm: floa
         raise PlanError("norm", expected="1, 2 or infinity", given=norm)
     given = {table: _checked(schema, table, counts) for table, counts in tables.items()}
     if not given:
-        raise PlanError("tables", expected="at least one", given="none")
+        raise PlanError("tables", expected="at least one", given=Plain("none"))
     frame = Frame(schema, "natural", leveled=_leveled(given))
     chains = zip(frame.fan_outs, schema, strict=True)
     shares = [real_shares(chain, frame.positions(attribute)) for chain, attribute in chains]
-    return _by_projection(frame, given, shares) if norm == 2 else _by_programme(frame, given, shares, norm)
+    return _by_projection(frame, given, shares) if norm == 2 else _by_program(frame, given, shares, norm)
 
 
 def _by_projection(frame: Frame, tables: dict[Table, Floats], shares: list[list[Floats]]) -> dict[Table, Floats]:
@@ -57,7 +59,7 @@ def _by_projection(frame: Frame, tables: dict[Table, Floats], shares: list[list[
     return recover_cells(frame, names, groups, np.ones(len(names)), values, shares if frame.has_padding else None)
 
 
-def _by_programme(
+def _by_program(
     frame: Frame, tables: dict[Table, Floats], shares: list[list[Floats]], norm: float
 ) -> dict[Table, Floats]:
     sparse = scipy_sparse()

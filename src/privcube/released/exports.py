@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from privcube.errors import ArtifactError
+from privcube.arrow import column_of
+from privcube.errors import ArtifactError, Plain
 from privcube.extras import load
 from privcube.model.workload import Entry, canonical, table_name
 from privcube.progress import ERROR_BARS, PACKING, WRITING, Progress, silent, told
@@ -44,10 +45,10 @@ def export(
     if format not in FORMATS:
         raise ArtifactError("format", expected="one of them", given=format, available=FORMATS)
     if not tables:
-        raise ArtifactError("export", expected="at least one table", given="none")
+        raise ArtifactError("export", expected="at least one table", given=Plain("none"))
     target = Path(path)
     if target.exists():
-        raise ArtifactError(str(target), expected="a new file (nothing is overwritten)", given="one that exists")
+        raise ArtifactError(str(target), expected="a new file (nothing is overwritten)", given=Plain("one that exists"))
     wanted = list(dict.fromkeys(canonical(release.workload.schema, table) for table in tables))
     release.recover(progress)
     values = [release.values(table, CONFIDENCE) for table in told(wanted, ERROR_BARS, progress)]
@@ -60,7 +61,7 @@ def export(
 def _csv(release: Release, values: list[TableValues], progress: Progress) -> bytes:
     long = _long(release, values, progress)
     columns = {
-        safe_text(name): [text and safe_text(text) for text in long[name].to_pylist()]
+        safe_text(name): column_of([text and safe_text(text) for text in long[name].to_pylist()])
         if pa.types.is_string(long[name].type)
         else long[name]
         for name in long.column_names
@@ -84,7 +85,7 @@ def _long(release: Release, values: list[TableValues], progress: Progress) -> An
     parts = []
     for own, table in zip(values, tables, strict=True):
         named = table.rename_columns([*(name_of[entry] for entry in own.table), *NUMBERS])
-        parts.append(named.append_column(which, pa.array([table_name(own.table)] * len(table))))
+        parts.append(named.append_column(which, column_of([table_name(own.table)] * len(table))))
     joined = pa.concat_tables(parts, promote_options="default")
     return joined.select([which, *name_of.values(), *NUMBERS])
 

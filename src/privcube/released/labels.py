@@ -22,7 +22,7 @@ def axis_labels(schema: Schema, entry: str | Axis) -> Sequence[Label]:
     >>> list(axis_labels(schema, "age")), list(axis_labels(schema, Axis("age", queries="ranges")))
     (['[0, 18)', '[18, 65)'], ['[0, 18)', '[0, 18) .. [18, 65)', '[18, 65)'])
     """
-    axis = entry if isinstance(entry, Axis) else Axis(entry)
+    axis = Axis.of(entry)
     attribute = schema[axis.attribute]
     if axis.queries == "cells":
         return attribute.labels if axis.level is None else attribute.partition(axis.level).labels
@@ -35,22 +35,11 @@ def _between(first: Label, last: Label) -> str:
     return str(first) if first == last else f"{first} .. {last}"
 
 
-def column_name(entry: str | Axis) -> str:
-    """The name of a column with these labels.
-
-    >>> column_name("age"), column_name(Axis("age", "stage")), column_name(Axis("age", queries="ranges"))
-    ('age', 'age by stage', 'ranges of age')
-    """
-    axis = entry if isinstance(entry, Axis) else Axis(entry)
-    name = axis.attribute if axis.level is None else f"{axis.attribute} by {axis.level}"
-    return name if axis.queries == "cells" else f"{axis.queries} of {name}"
-
-
 def column_names(table: Table) -> list[str]:
     """The columns of the attributes; one named like a number's column, or like another, gets an underscore."""
     names: list[str] = []
     for entry in table:
-        name = column_name(entry)
+        name = Axis.of(entry).name
         while name in NUMBERS or name in names:
             name += "_"
         names.append(name)

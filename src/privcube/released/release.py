@@ -18,18 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from privcube.accuracy.agreement import added_up, recovered_table
-from privcube.accuracy.closed_form import ErrorBars, interval_factor
-from privcube.accuracy.drawn import drawn_table_variances
-from privcube.accuracy.explicit import ExplicitBars
-from privcube.accuracy.layout import cells_table
-from privcube.accuracy.published import padded_cells, published_rows
-from privcube.accuracy.recovery import published_cells, recover
+from privcube.accuracy.intervals import interval_factor
+from privcube.accuracy.predictor import Predictor, predictor
 from privcube.algebra.lattice import Floats
 from privcube.errors import QueryError
 from privcube.extras import load
 from privcube.model.frame import Frame
-from privcube.model.groups import is_structured
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Entry, Table, Workload, axis_cells, canonical, table_name
@@ -44,8 +38,7 @@ if TYPE_CHECKING:
 
 Form = Literal["pandas", "polars", "pyarrow"]
 
-_LAPLACE: Final = 3.0  # excess kurtosis, assumed where it is not worked out
-_MANY_PAIRS: Final = 1_000_000  # tables times groups, beyond which tables of one shape share their kurtosis
+_AS_PANDAS: Final = 'a table as a pandas data frame (form="pyarrow" works without pandas, form="polars" with polars)'
 
 
 @dataclass(frozen=True)
@@ -79,7 +72,7 @@ class Release:
     def __init__(self, measurements: Measurements, provenance: Mapping[str, Any] | None = None) -> None:
         self.measurements = measurements
         self.provenance = dict(provenance or {})  # ledger entry and head, if any
-        self._tables: dict[Table, Floats] | None = None
+        self._recovered: dict[Table, Floats] | None = None
 
     @property
     def plan(self) -> Plan:
@@ -98,15 +91,14 @@ class Release:
 
     def recover(self, progress: Progress = silent) -> None:
         """Work out all tables of the workload, unless this was done; else it is done when a table is asked for."""
-        if self._tables is None:
-            self._tables = self._all_tables(progress)
+        if self._recovered is None:
+            self._recovered = self._recover(list(dict.fromkeys(map(self._predictor.source, self.workload))), progress)
 
     def values(self, table: Sequence[Entry], confidence: float = 0.95) -> TableValues:
         """The numbers of a table as arrays, one axis per attribute."""
         wanted = canonical(self.workload.schema, table)
         estimate = self._estimate(wanted)
-        variances, kurtosis = self._errors(wanted)
-        std_error = np.sqrt(np.broadcast_to(variances, estimate.shape))
+        std_error, kurtosis = np.sqrt(self._predictor.variances(wanted)), self._predictor.kurtosis(wanted)
         alone = interval_factor(kurtosis, confidence)
         together = interval_factor(kurtosis, 1 - (1 - confidence) / max(estimate.size, 1))
         return TableValues(wanted, estimate, std_error, alone * std_error, together * std_error)
@@ -117,10 +109,11 @@ class Release:
         The columns `low` and `high` bound each number with the given confidence, `low_all` and `high_all` all of them.
         An entry is a name, a pair of attribute and level, or an `Axis`.
 
+        >>> import pyarrow
         >>> from privcube import Attribute, Level, PureDP, Schema, Workload, plan, release
         >>> region = Level("region", groups={"x": ["a", "b"], "y": ["c"]})
         >>> schema = Schema([Attribute("area", values=["a", "b", "c"], levels=[region])])
-        >>> records = load("pandas", extra="pandas", purpose="records").DataFrame({"area": ["a", "b", "b", "c"]})
+        >>> records = pyarrow.table({"area": ["a", "b", "b", "c"]})
         >>> made = release(plan(Workload.tables(schema, [("area",)]), PureDP(1000)), records)
         >>> made.table([("area", "region")])[["area by region", "estimate"]].round().to_dict("list")
         {'area by region': ['x', 'y'], 'estimate': [3.0, 1.0]}
@@ -141,11 +134,13 @@ class Release:
             "high_all": flat["estimate"] + flat["margin_all"],
         }
         if form == "pandas":
-            return load("pandas", extra="pandas", purpose="tables as pandas").DataFrame(columns)
+            return load("pandas", extra="pandas", purpose=_AS_PANDAS).DataFrame(columns)
         if form == "polars":
             return load("polars", extra="polars", purpose="tables as polars").DataFrame(columns)
         if form == "pyarrow":
-            return load("pyarrow", extra="arrow", purpose="tables as pyarrow").table(columns)
+            import pyarrow
+
+            return pyarrow.table(columns)
         raise QueryError("form", expected="one of them", given=form, available=("pandas", "polars", "pyarrow"))
 
     def to_xarray(self, table: Sequence[Entry] | str, *, confidence: float = 0.95) -> xarray.Dataset:
@@ -180,7 +175,7 @@ class Release:
             parts.append((name, own))
         table, weights = self._asked(parts)
         estimate = float(np.sum(weights * self._estimate(table)))
-        variance, kurtosis = self._query_errors(table, weights)
+        variance, kurtosis = self._predictor.query_moments(table, weights)
         margin = interval_factor(kurtosis, confidence) * variance**0.5
         return Answer(estimate, variance**0.5, estimate - margin, estimate + margin, confidence)
 
@@ -197,119 +192,41 @@ class Release:
 
         return open_release(folder)
 
-    # Estimates
-
-    def _all_tables(self, progress: Progress) -> dict[Table, Floats]:
-        """Every table of the workload; structured ones as cells."""
-        answers = self.measurements.answers.astype(np.float64)
-        if not self._closed_form:
-            return recover(self.plan, answers, progress)
-        return self._recover_cells(list(dict.fromkeys(cells_table(table) for table in self.workload)), progress)
-
-    @property
-    def _recovered(self) -> dict[Table, Floats]:
-        """Those, and whatever else was asked for since."""
-        self.recover()
-        assert self._tables is not None
-        return self._tables
-
-    def _recover_cells(self, tables: Sequence[Table], progress: Progress = silent) -> dict[Table, Floats]:
-        return published_cells(self.plan, tables, self.measurements.answers.astype(np.float64), progress)
+    # Estimates and errors
 
     @cached_property
-    def _closed_form(self) -> bool:
-        return self.plan.sources is None and is_structured(self.plan.groups)
+    def _predictor(self) -> Predictor:
+        return predictor(self.plan)
+
+    def _recover(self, sources: Sequence[Table], progress: Progress = silent) -> dict[Table, Floats]:
+        return self._predictor.recover(sources, self.measurements.answers.astype(np.float64), progress)
 
     def _estimate(self, table: Table) -> Floats:
-        if table in self._recovered:
-            return self._recovered[table]
-        if self._explicit is not None:
-            if not self._explicit.determined(table):
-                raise self._refused(table, "a table that the measurements determine")
-            return self._explicit.estimate(table, self.measurements.answers.astype(np.float64))
-        if not self._closed_form:
-            raise self._refused(table, "a table of the workload, as recovery was not by closed form")
-        cells = recovered_table(self.plan.frame, table)
-        if cells not in self._recovered:
-            if not self._is_determined(cells):
-                raise self._refused(table, "a table that the measurements determine")
-            self._recovered[cells] = self._recover_cells([cells])[cells]
-        return added_up(self.plan.frame, table, self._recovered[cells])
+        self.recover()
+        assert self._recovered is not None
+        source = self._predictor.source(table)
+        if source not in self._recovered:
+            if not self._predictor.determines(table):
+                raise self._refused(table)
+            self._recovered |= self._recover([source])
+        return self._predictor.derived(table, self._recovered[source])
 
     def _asked(self, parts: Sequence[tuple[str | Axis, Floats]]) -> tuple[Table, Floats]:
         """A query as weights on a table: of cells, or of levels where cells were not measured."""
         coarser = [_at_level(self.plan.frame, entry, own) for entry, own in parts]
         cells, groups = (tuple([entry for entry, _ in chosen]) for chosen in (parts, coarser))
-        by_levels = self._closed_form and not self._is_determined(cells) and self._is_determined(groups)
+        by_levels = not self._predictor.determines(cells) and self._predictor.determines(groups)
         weights = np.ones(())
         for _, own in coarser if by_levels else parts:
             weights = np.multiply.outer(weights, own)
         return (groups if by_levels else cells), weights
 
-    def _is_determined(self, table: Table) -> bool:
-        return self._bars_for(table).determined(table)
-
-    def _refused(self, table: Table, expected: str) -> QueryError:
+    def _refused(self, table: Table) -> QueryError:
         """An error that names tables with the same attributes first."""
         names = _attributes(table)
         near = sorted(self.workload, key=lambda other: len(names ^ _attributes(other)))
+        expected = "a table that the measurements determine" if self.agrees else "a table of the workload"
         return QueryError(table_name(table), expected=expected, available=map(table_name, near))
-
-    # Errors
-
-    @cached_property
-    def _known_bars(self) -> dict[Table, ErrorBars]:
-        asked = ErrorBars(self.plan, list(self.workload))
-        return dict.fromkeys([cells_table(table) for table in self.workload], asked)
-
-    def _bars_for(self, table: Table) -> ErrorBars:
-        cells = recovered_table(self.plan.frame, table)
-        if cells not in self._known_bars:
-            self._known_bars[cells] = ErrorBars(self.plan, [cells])
-        return self._known_bars[cells]
-
-    @cached_property
-    def _explicit(self) -> ExplicitBars | None:
-        return ExplicitBars(self.plan) if self.plan.sources is None and not self._closed_form else None
-
-    @cached_property
-    def _kurtosis_of_shape(self) -> dict[tuple[int, ...], float]:
-        return {}
-
-    def _errors(self, table: Table) -> tuple[Floats, float]:
-        """The variance of every number of a table, and the excess kurtosis of its errors."""
-        if self._explicit is not None:
-            return self._explicit.variances(table), self._explicit.cell_kurtosis(table)
-        if not self._closed_form:
-            return np.asarray(self._mean_variances[table]), _LAPLACE
-        bars, frame = self._bars_for(table), self.plan.frame
-        few = len(self.workload) * len(self.plan.groups) <= _MANY_PAIRS
-        if few or recovered_table(frame, table) != cells_table(table):
-            return bars.variances(table), bars.cell_kurtosis(table)
-        shape = tuple(padded_cells(frame, entry) for entry in table)
-        if shape not in self._kurtosis_of_shape:
-            self._kurtosis_of_shape[shape] = bars.cell_kurtosis(table)
-        return bars.variances(table), self._kurtosis_of_shape[shape]
-
-    @cached_property
-    def _mean_variances(self) -> dict[Table, float]:
-        return dict(zip(self.workload, drawn_table_variances(self.plan).tolist(), strict=True))
-
-    def _query_errors(self, table: Table, weights: Floats) -> tuple[float, float]:
-        if self._explicit is not None:
-            return self._explicit.query_variance(table, weights), self._explicit.kurtosis(table, weights)
-        if not self._closed_form:
-            if np.count_nonzero(weights) != 1:
-                raise QueryError("query", expected="a single cell, as recovery was not by closed form")
-            return self._mean_variances[table], _LAPLACE
-        padded = weights
-        for at, entry in enumerate(table):
-            rows = published_rows(self.plan.frame, entry)
-            if rows is not None:
-                padded = np.moveaxis(np.tensordot(rows, padded, axes=(0, at)), 0, at)
-        bars = self._bars_for(table)
-        variance = bars.query_variance(table, padded)
-        return variance, bars.kurtosis(table, padded)
 
     # Notebooks
 
@@ -319,7 +236,7 @@ class Release:
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{html.escape(table_name(table))}</td><td>{math.prod(self._shape(table)):,}</td>"
-            f"<td>{float(np.sqrt(np.mean(self._errors(table)[0]))):,.1f}</td></tr>"
+            f"<td>{float(np.sqrt(np.mean(self._predictor.variances(table)))):,.1f}</td></tr>"
             for table in list(self.workload)[:50]
         )
         return (
@@ -332,7 +249,7 @@ class Release:
 
 
 def _attributes(table: Table) -> frozenset[str]:
-    return frozenset(entry if isinstance(entry, str) else entry.attribute for entry in table)
+    return frozenset(Axis.of(entry).attribute for entry in table)
 
 
 def _at_level(frame: Frame, entry: str | Axis, weights: Floats) -> tuple[str | Axis, Floats]:

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.errors import PlanError, counted
+from privcube.errors import Plain, PlanError, counted
 from privcube.progress import COUNTING, Progress, silent
 from privcube.sensitive.cover import Block, Positions, cover, increment_cost
 
@@ -189,7 +189,7 @@ def checked_cells(sizes: Sequence[int], tables: Sequence[Positions]) -> int:
     cells = sum(math.prod([sizes[place] for place in table]) for table in tables)
     if cells > MOST_CELLS:
         raise PlanError(
-            "tables to count", expected=f"at most {MOST_CELLS:,} cells in all", given=f"{counted(cells)} cells"
+            "tables to count", expected=f"at most {MOST_CELLS:,} cells in all", given=Plain(f"{counted(cells)} cells")
         )
     return cells
 

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.schema import Schema
 
 LARGEST_TOTAL: Final = 2**62
@@ -38,7 +38,7 @@ class ExactCounts:
     def for_the_gate(self, names: tuple[str, ...]) -> NDArray[np.int64]:
         """One table, for the gate."""
         if names not in self._tables:
-            raise PlanError("engine", expected=f"a table of {' x '.join(names) or 'all records'}", given="none")
+            raise PlanError("engine", expected=f"a table of {' x '.join(names) or 'all records'}", given=Plain("none"))
         return self._tables[names]
 
     def __repr__(self) -> str:

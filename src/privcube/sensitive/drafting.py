@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Final
 
-from privcube.errors import SchemaError
+from privcube.errors import Plain, SchemaError
 from privcube.model.attribute import Attribute, Policy
 from privcube.model.levels import check_name
 from privcube.model.schema import Schema
@@ -36,11 +36,11 @@ def draft_schema(path: str | Path) -> Schema:
             header = next(reader, [])
             found = _distinct(subject, header, reader)
     except OSError as problem:
-        raise SchemaError(subject, expected="a CSV file that can be read", given=problem.strerror) from None
+        raise SchemaError(subject, expected="a CSV file that can be read", given=Plain(problem.strerror)) from None
     except (UnicodeDecodeError, csv.Error):
         raise SchemaError(subject, expected="a CSV file in UTF-8") from None
     if not header:
-        raise SchemaError(subject, expected="a header with the names of the columns", given="an empty file")
+        raise SchemaError(subject, expected="a header with the names of the columns", given=Plain("an empty file"))
     return Schema(_checked(name, values) for name, values in zip(header, found, strict=True))
 
 
@@ -71,7 +71,7 @@ def _attribute(name: str, found: set[str]) -> Attribute:
     present = {text for text in found if text.strip()}
     missing: Policy = "category" if len(present) < len(found) else "refuse"
     if not present:
-        raise DraftingError(f"column {name!r}", expected="at least one value", given="only missing ones")
+        raise DraftingError(f"column {name!r}", expected="at least one value", given=Plain("only missing ones"))
     numbers = _numbers(present)
     if numbers is not None and len(present) > _MOST_VALUES:
         return Attribute(
@@ -83,7 +83,7 @@ def _attribute(name: str, found: set[str]) -> Attribute:
             f"column {name!r}",
             expected=f"at most {_MOST_VALUES} distinct values, or numbers; leave the column out of the file, or "
             "declare the attribute by hand",
-            given="more",
+            given=Plain("more"),
         )
     if numbers is not None and all(text.lstrip("-").isdecimal() and text == str(int(text)) for text in present):
         return Attribute(name, values=sorted(map(int, present)), missing=missing, draft=True)

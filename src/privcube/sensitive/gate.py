@@ -8,6 +8,8 @@ Formal guarantee. `measure` returns answers to the plan's groups with noise that
   (`privcube.model.slices`), gets an independent, exact draw of noise of the plan's scale (`privcube.sensitive.noise`),
   so that costs add up to what `privacy_cost` says;
 - what leaves is the sum, in whole numbers, and nothing else.
+
+See THEORY section 13.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.accuracy.layout import Layout
-from privcube.accuracy.privacy import privacy_limit, verify_privacy
-from privcube.errors import PlanError
+from privcube.accuracy.privacy import verify_privacy
+from privcube.errors import Plain, PlanError
 from privcube.model.groups import Group, MatrixGroup, SketchGroup, group_rows, row_weights
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
@@ -199,8 +201,8 @@ def verify_by_brute_force(plan: Plan) -> None:
     else:
         changes = columns
     for change in changes:
-        if _price(plan, change) > privacy_limit(plan):
-            raise PlanError("plan", expected="every record within the guarantee", given="one that costs more")
+        if _price(plan, change) > plan.guarantee.capacity:
+            raise PlanError("plan", expected="every record within the guarantee", given=Plain("one that costs more"))
 
 
 def _moved(plan: Plan, bundle: Sequence[int], change: Sequence[Integers]) -> int:

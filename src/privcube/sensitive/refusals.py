@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from privcube.errors import DataError, PrivcubeError
+from privcube.errors import DataError, Plain, PrivcubeError
 from privcube.model.attribute import Attribute
 from privcube.sensitive.coding import ColumnKind
 from privcube.sensitive.engine import CountRequest
@@ -63,12 +63,3 @@ def checked_kinds(
     if request.person is not None and kinds[request.person] not in ("text", "integer"):
         raise DataError(f"{subject}, column {request.person!r}", expected="text or integers, to name persons")
     return {name: kind for name, kind in kinds.items() if kind is not None}
-
-
-class Plain(str):
-    """Text shown without quotation marks."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)

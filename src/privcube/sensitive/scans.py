@@ -14,42 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privcube.errors import DataError
-from privcube.sensitive.coding import ColumnKind, quoted_name, quoted_text
+from privcube.errors import DataError, Plain
+from privcube.sensitive.coding import quoted_name, quoted_text
+from privcube.sensitive.duckdb_session import Columns, described, streamed
 from privcube.sensitive.refusals import without_quotes
+from privcube.sensitive.selects import select_from
 
 if TYPE_CHECKING:
     import duckdb
 
-Columns = list[tuple[str, ColumnKind | None]]
-
 _SEPARATORS: Final = ",;\t|"
 _LONGEST_HEADER: Final = 1 << 20
 _WITH_FRACTIONS: Final[tuple[Any, ...]] = (float, np.floating, Decimal)
-
-
-def column_kind(kind: str) -> ColumnKind | None:
-    """What DuckDB calls a type, as the coding rule sees it; None for what cannot be coded.
-
-    >>> [column_kind(kind) for kind in ("VARCHAR", "UTINYINT", "DECIMAL(9,2)", "DATE", "ENUM('a')", "INTEGER[]")]
-    ['text', 'integer', 'decimal', 'text', 'text', None]
-    """
-    if kind.endswith("]"):
-        return None
-    plain = kind.partition("(")[0]
-    if plain in ("VARCHAR", "ENUM", "UUID", "DATE", '"NULL"'):  # the last: a column of nothing but nulls
-        return "text"
-    if plain.endswith(("INT", "INTEGER")):
-        return "integer"
-    if plain in ("FLOAT", "DOUBLE"):
-        return "float"
-    return {"DECIMAL": "decimal", "BOOLEAN": "boolean"}.get(plain)  # type: ignore[return-value]
-
-
-def described(connection: duckdb.DuckDBPyConnection, source: str) -> Columns:
-    """The columns of anything that can be selected from; the query is bound, not run."""
-    relation = connection.sql(f"SELECT * FROM {source} LIMIT 0")
-    return [(name, column_kind(str(kind))) for name, kind in zip(relation.columns, relation.types, strict=True)]
 
 
 def found_files(pattern: str) -> list[str]:
@@ -63,7 +39,7 @@ def found_files(pattern: str) -> list[str]:
     else:
         found = [pattern] if path.is_file() else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
     if not found:
-        raise DataError(f"data {pattern!r}", expected="a file, or a pattern that fits files", given="none there")
+        raise DataError(f"data {pattern!r}", expected="a file, or a pattern that fits files", given=Plain("none there"))
     return found
 
 
@@ -99,19 +75,19 @@ class CsvFiles:
         return [(name, "text") for name in first[0]]
 
     def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
-        """One reading per order of columns."""
-        alike: defaultdict[tuple[tuple[str, ...], str], list[str]] = defaultdict(list)
+        """One reading per order of columns and compression."""
+        alike: defaultdict[tuple[tuple[str, ...], str, str], list[str]] = defaultdict(list)
         for file in self._files:
-            if file.lower().endswith(".zst"):
+            if _compression(file) in _cut_off_unseen():
                 _read_to_the_end(file)
-            alike[_header(file)].append(file)
+            alike[*_header(file), _compression(file)].append(file)
         readings = []
-        for (names, separator), files in alike.items():
+        for (names, separator, compression), files in alike.items():
             types = ", ".join(f"'f{number}': 'VARCHAR'" for number in range(len(names)))
             reading = (
                 f"read_csv({_listed(files)}, auto_detect = false, header = true, delim = {quoted_text(separator)}, "
                 f"quote = '\"', escape = '\"', columns = {{{types}}}, strict_mode = true, null_padding = false, "
-                "hive_partitioning = false)"
+                f"hive_partitioning = false, compression = '{compression}')"
             )
             readings.append(_numbered(reading, [f"f{names.index(name)}" for name in used]))
         return f"({' UNION ALL '.join(readings)}) AS records"
@@ -129,11 +105,23 @@ def _header(file: str) -> tuple[tuple[str, ...], str]:
 def _stream(file: str) -> Any:
     import pyarrow as pa
 
-    return pa.input_stream(file, compression={".gz": "gzip", ".zst": "zstd"}.get(Path(file).suffix.lower()))
+    compression = _compression(file)
+    return pa.input_stream(file, compression=None if compression == "none" else compression)
+
+
+def _compression(file: str) -> str:
+    return {".gz": "gzip", ".zst": "zstd"}.get(Path(file).suffix.lower(), "none")
+
+
+def _cut_off_unseen() -> set[str]:
+    """The compressions of which DuckDB takes what is there of a file for all of it."""
+    import duckdb
+
+    return {"zstd"} if int(duckdb.__version__.partition(".")[0]) >= 2 else {"zstd", "gzip"}
 
 
 def _read_to_the_end(file: str) -> None:
-    """Stop at a file that was cut off; DuckDB takes what is there of a zstd file for all of it."""
+    """Stop at a file that was cut off."""
     with _stream(file) as stream:
         while stream.read(1 << 24):
             pass
@@ -168,40 +156,51 @@ def _parquet(files: Sequence[str]) -> str:
 
 
 class DuckDBFile:
-    """A table, view or query of a DuckDB database file, opened for reading only."""
+    """A table, view or query of a DuckDB database file, opened for reading only. Nothing else opens such files."""
 
-    def __init__(self, file: str, table: str | None, query: str | None) -> None:
-        self.name = f"database {Path(file).name!r}"
-        if (table is None) == (query is None):
-            raise DataError(self.name, expected="a table or a query to read from it")
-        self._file = file
-        named = ".".join(map(quoted_name, (table or "").split(".")))
-        self._what = f"FROM {named}" if query is None else f"({query}\n)"
+    def __init__(self, file: str | Path, table: str | None, query: str | None) -> None:
+        self._file = Path(file)
+        asked = select_from(f"DuckDB database {self._file.name!r}", table, query)
+        self.name, self._statement = asked.name, asked.statement
 
     def columns(self, connection: duckdb.DuckDBPyConnection) -> Columns:
-        """Of the table or query."""
+        """Of the table or query, which is bound, not run; it must be one SELECT, as others would be run."""
+        from duckdb import StatementType
+
         self._attach(connection)
-        _refuse_twins(self.name, connection.sql(self._what).columns)
-        return described(connection, f"({self._what}) AS asked")
+        with without_quotes(self.name, expected="something that is there, can be read and is one SELECT"):
+            if [parsed.type for parsed in connection.extract_statements(self._statement)] != [StatementType.SELECT]:
+                raise DataError(self.name, expected="one SELECT")
+            _refuse_twins(self.name, connection.sql(self._statement).columns)
+            return described(connection, self._asked)
 
     def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
         """The used columns of the table or query."""
         self._attach(connection)
-        return f"{_numbered(f'({self._what}) AS asked', list(map(quoted_name, used)))} AS records"
+        return f"{_numbered(self._asked, list(map(quoted_name, used)))} AS records"
+
+    @property
+    def _asked(self) -> str:
+        return f"({self._statement}\n) AS asked"
 
     def _attach(self, connection: duckdb.DuckDBPyConnection) -> None:
-        if not Path(self._file).is_file():
+        if not self._file.is_file():
             raise DataError(self.name, expected="a file that is there")
         attached = connection.sql("SELECT database_name FROM duckdb_databases() WHERE database_name = 'records'")
         if not attached.fetchall():
-            connection.execute(f"ATTACH {quoted_text(self._file)} AS records (READ_ONLY)")
-            connection.execute("USE records")
+            with without_quotes(self.name, expected="a DuckDB file that can be read and that nobody is writing to"):
+                connection.execute(f"ATTACH {quoted_text(str(self._file))} AS records (READ_ONLY)")
+                connection.execute("USE records")
 
 
 class TableInMemory:
-    """A pandas or polars data frame, a pyarrow table, reader or dataset, or a DuckDB relation."""
+    """A pandas or polars data frame, a pyarrow table, reader or dataset, a DuckDB relation, or any other Arrow stream.
+
+    An Arrow stream is what has `__arrow_c_stream__`; it is asked for its batches once, as it may have them only once.
+    """
 
     def __init__(self, source: Any) -> None:
+        self._stream: Any = None
         self._library = type(source).__module__.partition(".")[0].lstrip("_")
         self._source = source
         self._spent = False  # a reader gives its records once
@@ -235,14 +234,25 @@ class TableInMemory:
             return self._source.head(0).lazy().collect().to_arrow()
         if self._library == "duckdb":
             return self._source.limit(0).to_arrow_table()
-        return self._source.schema.empty_table()
+        if self._library == "pyarrow":
+            return self._source.schema.empty_table()
+        if hasattr(self._source, "__arrow_c_schema__"):
+            return _schema(self._source).empty_table()
+        return self._opened().schema.empty_table()
+
+    def _opened(self) -> Any:
+        import pyarrow as pa
+
+        if self._stream is None:
+            self._stream = pa.RecordBatchReader.from_stream(self._source)
+        return self._stream
 
     def _numbered(self, used: Sequence[str]) -> Any:
         """The used columns under the names x0, x1, ..., as something that DuckDB can scan once."""
         names = [f"x{number}" for number in range(len(used))]
         if self._library == "duckdb":
             pairs = [f"{quoted_name(old)} AS {new}" for old, new in zip(used, names, strict=True)]
-            return self._source.select(", ".join(pairs)).to_arrow_reader(1 << 18)
+            return streamed(self._source.select(", ".join(pairs)), 1 << 18)
         if self._library == "pandas":
             present = list(map(str, self._source.columns))
             table = _from_pandas(self._source.iloc[:, [present.index(name) for name in used]])
@@ -250,6 +260,9 @@ class TableInMemory:
             from polars.selectors import by_name  # a plain name may be taken for a pattern
 
             table = self._source.lazy().select(by_name(name) for name in used).collect().to_arrow()
+        elif self._library != "pyarrow":
+            self._spent = True
+            return _renamed(self._opened(), used)
         elif hasattr(self._source, "scanner"):
             return _scanned(self._source, used)
         elif hasattr(self._source, "read_next_batch"):
@@ -258,6 +271,12 @@ class TableInMemory:
         else:
             table = self._source.select(list(used))
         return table.rename_columns(names)
+
+
+def _schema(source: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.schema(source)
 
 
 def _scanned(dataset: Any, used: Sequence[str]) -> Any:

@@ -35,21 +35,24 @@ def engine_for(source: Any, table: str | None = None, query: str | None = None) 
         return SparkEngine(source)
     if callable(getattr(source, "prepare", None)) and callable(getattr(source, "count", None)):
         return source  # type: ignore[no-any-return]
-    if library in _IN_MEMORY:
+    if library in _IN_MEMORY or hasattr(source, "__arrow_c_stream__"):
         return LocalEngine(TableInMemory(source))
     raise DataError(
         "source",
-        expected="a path, a URL, a table of pandas, polars, pyarrow or DuckDB, or a Spark DataFrame",
+        expected="a path, a URL, a Spark DataFrame, or a table of pandas, polars, pyarrow, DuckDB or another library "
+        "that has __arrow_c_stream__",
         given=type(source).__name__,
     )
 
 
 def _engine_for_url(url: str, table: str | None, query: str | None) -> Engine:
     scheme = url.partition(":")[0].lower()
-    if scheme in ("postgresql", "postgres", "duckdb"):
-        from privcube.sensitive.engines.sql import sql_engine
+    if scheme == "duckdb":
+        return LocalEngine(DuckDBFile(url.partition("://")[2], table, query))
+    if scheme in ("postgresql", "postgres"):
+        from privcube.sensitive.engines.sql import postgresql_engine
 
-        return sql_engine(url, table, query)
+        return postgresql_engine(url, table, query)
     if scheme == "spark":
         from privcube.sensitive.engines.spark import spark_table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from privcube.errors import PlanError, counted
+from privcube.errors import Plain, PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, group_rows
 from privcube.model.privacy.guarantee import Guarantee
@@ -26,6 +26,6 @@ def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
         raise PlanError(
             "base_counts",
             expected=f"a domain of at most {MOST_CELLS:,} cells",
-            given=f"{counted(rows)} cells, {counted(rows * 8 // 2**30)} GiB of counts",
+            given=Plain(f"{counted(rows)} cells, {counted(rows * 8 // 2**30)} GiB of counts"),
         )
     return Proposal(frame, (group,), ((0,),) * len(workload))

@@ -42,7 +42,7 @@ def _levels(frame: Frame, table: Table) -> list[QueryGroup]:
     """The groups of a table: every level of its ranged attributes, the cells of the others."""
     choices: list[list[tuple[GroupPart, ...]]] = []
     for entry in table:
-        axis = entry if isinstance(entry, Axis) else Axis(entry)
+        axis = Axis.of(entry)
         ((number, finest),) = frame.footprint(frame.schema[axis.attribute], axis.level)
         lowest = finest if axis.queries == "cells" else 0
         choices.append([(GroupPart(number, level),) if level else () for level in range(lowest, finest + 1)])

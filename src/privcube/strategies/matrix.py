@@ -1,4 +1,4 @@
-"""M: an explicit matrix optimised for the workload, on the few attributes that it uses (HDMM's OPT_0). Zone: PUBLIC.
+"""M: an explicit matrix optimized for the workload, on the few attributes that it uses (HDMM's OPT_0). Zone: PUBLIC.
 
 Under a pure guarantee it is the best p-identity matrix found (`privcube.linear.p_identity`), under Gaussian noise the
 optimum over all matrices (`privcube.linear.gaussian_optimum`); of one table, a product over its attributes, the optimum
@@ -7,6 +7,8 @@ the rounded rows alone (`privcube.model.groups.MatrixGroup`), and rounding costs
 - pure: entries out of 2^16, the largest of a column changed to make their sum 2^16, too;
 - Gaussian: entries out of 16 million, then raised by one, the largest first, wherever a column stays no longer than the
   longest. At the optimum only the lengths of columns matter in first order, as X^-1 W X^-1 is diagonal there.
+
+See THEORY section 12.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import numpy as np
 
 from privcube.accuracy.matrix_structure import MOST_CELLS, axis_of, entry_gram, membership, schema_of, workload_gram
 from privcube.algebra.lattice import Floats, Integers
-from privcube.errors import PlanError, counted
+from privcube.errors import Plain, PlanError, counted
 from privcube.linear.gaussian_optimum import gaussian_optimum
 from privcube.linear.p_identity import p_identity
 from privcube.model.attribute import Attribute
@@ -45,13 +47,13 @@ _GAPS: Final = (1e-9, 1e-6)
 def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
     """S = one explicit matrix over the cells of all attributes that some table uses."""
     if not any(workload):
-        raise PlanError("matrix", expected="a table with attributes", given="the total alone")
+        raise PlanError("matrix", expected="a table with attributes", given=Plain("the total alone"))
     schema = schema_of(workload)
     if schema.domain_size > MOST_CELLS:
         raise PlanError(
             "matrix",
             expected=f"at most {MOST_CELLS:,} cells of the attributes in the workload together",
-            given=f"{counted(schema.domain_size)} cells",
+            given=Plain(f"{counted(schema.domain_size)} cells"),
             available=["hierarchy", "wavelet", "marginals", "auto"],
         )
     pure = isinstance(guarantee, PureDP)

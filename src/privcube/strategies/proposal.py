@@ -1,12 +1,17 @@
-"""What a strategy proposes: query groups, and how step 2 would recover the tables from them. Zone: PUBLIC."""
+"""What a strategy proposes: query groups, and how step 2 would recover the tables from them. Zone: PUBLIC.
+
+See THEORY section 1.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from privcube.accuracy.structure import WorkloadIndex
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, GroupPart, PartKind
+from privcube.model.groups import Group, GroupPart, PartKind, QueryGroup
 from privcube.model.workload import Workload
 
 
@@ -23,6 +28,16 @@ class Proposal:
     groups: tuple[Group, ...]
     sources: tuple[tuple[int, ...], ...] | None
     index: WorkloadIndex | None = None  # of the workload in this frame, if it was needed
+    bundles: tuple[tuple[int, ...], ...] | None = None  # groups to noise together; None: each by itself
+
+    @classmethod
+    def of_bundles(
+        cls, frame: Frame, bundles: Sequence[Sequence[QueryGroup]], index: WorkloadIndex | None = None
+    ) -> Proposal:
+        """Groups to measure, bundle by bundle."""
+        ends = accumulate((len(bundle) for bundle in bundles), initial=0)
+        together = tuple(tuple(range(start, end)) for start, end in pairwise(ends))
+        return cls(frame, tuple(group for bundle in bundles for group in bundle), None, index, together)
 
 
 def one_group_per_residual(workload: Workload, frame: Frame, kind: PartKind) -> Proposal:

@@ -68,7 +68,7 @@ def test_amounts_are_exact_however_written() -> None:
         (minimal(data="max_rows_per_person = 2"), "max_rows_per_person alone"),
         (minimal(data="max_rows_per_person = 1"), "max_rows_per_person alone"),
         (minimal(data='person = "a"\nmax_rows_per_person = 2'), "data.person: .*not an attribute to publish"),
-        (minimal(data='table = "t"\nquery = "select 1"'), "a table or a query, given 'both'"),
+        (minimal(data='table = "t"\nquery = "select 1"'), "a table or a query, given both"),
         (minimal('epsilon = 1\ntotal_epsilon = "2"'), "a ledger to hold the total"),
         (
             minimal('epsilon = 1\nledger = "l"\ntotal_epsilon = "0.999999"'),
@@ -85,9 +85,9 @@ def test_amounts_are_exact_however_written() -> None:
         ),
         (minimal('epsilon = 1\ndelta = 1e-6\nledger = "l"\ntotal_epsilon = 2'), "total_epsilon, total_delta"),
         (minimal('epsilon = 1\nledger = "l"\ntotal_delta = 0.1'), "total of the ledger"),
-        (minimal("epsilon = 1\nrho = 1"), "given 'epsilon and rho'"),
-        (minimal("delta = 1e-6"), "given 'delta'"),
-        (minimal(""), "given 'none of them'"),
+        (minimal("epsilon = 1\nrho = 1"), "given epsilon and rho"),
+        (minimal("delta = 1e-6"), "given delta"),
+        (minimal(""), "given none of them"),
         (minimal('epsilon = 1\ncalibration = "classic"'), "calibration"),
         (minimal().replace("all_kway = [1]", ""), "workload: expected at least one table"),
         (minimal(more='tables = [["a"], ["a"]]'), "a twice"),
@@ -113,7 +113,7 @@ def test_contradictions_are_refused_in_code_too() -> None:
         replace(spec, ledger=LedgerTerms(path="l", total=PureDP("0.5")))
     with pytest.raises(SpecError, match="amounts of the release"):
         replace(spec, ledger=LedgerTerms(path="l", total=ZCDP(5)))
-    with pytest.raises(SpecError, match="unit of the release, adding or removing one row, given 'replacing one row'"):
+    with pytest.raises(SpecError, match="unit of the release, adding or removing one row, given replacing one row"):
         replace(spec, ledger=LedgerTerms(path="l", total=PureDP(5, neighbors="replace_one")))
     assert replace(spec, ledger=LedgerTerms(path="l", total=PureDP(1))).ledger is not None
 
@@ -136,7 +136,7 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
         ("latin.toml", "text in UTF-8"),
         ("wide.toml", "text in UTF-8"),
         ("folder.toml", "a file that can be read"),
-        ("absent.toml", "a file that can be read, given 'No such file"),
+        ("absent.toml", "a file that can be read, given No such file"),
         ("zero\0byte.toml", "a file that can be read"),
         ("x" * 5000, "a file that can be read"),
     ):

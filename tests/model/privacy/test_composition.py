@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from privcube import ZCDP, ApproxDP, PureDP, errors
 from privcube.model.privacy import zcdp
-from privcube.model.privacy.composition import capacity, cost, remaining
+from privcube.model.privacy.composition import cost, remaining
 from privcube.sensitive.ledger import MemoryLedger
 
 
@@ -34,7 +34,7 @@ def test_approximate_guarantees_add_up_through_zcdp() -> None:
     assert cost(one, total) == one.rho
     left = remaining(total, [one, ZCDP("0.05"), PureDP("0.1")])
     assert left == total.rho - one.rho - Fraction(5, 100) - Fraction(1, 200)
-    spent = capacity(total) - left
+    spent = total.capacity - left
     assert zcdp.epsilon_of(spent, total.delta) <= 3
 
 

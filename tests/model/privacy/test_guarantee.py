@@ -23,13 +23,13 @@ def test_each_kind_keeps_exact_amounts() -> None:
 
 
 def test_gaussian_variance_follows_from_the_amounts() -> None:
-    assert ZCDP("0.02").gaussian_variance == 25
+    assert ZCDP("0.02").unit_noise == 25
     approx = ApproxDP(1, "1e-6")
     assert approx.rho == rho_of(Fraction(1), Fraction(1, 10**6))
-    assert approx.gaussian_variance == 1 / (2 * approx.rho)
+    assert approx.unit_noise == 1 / (2 * approx.rho)
     classic = ApproxDP(1, "1e-6", calibration="classic")
-    assert classic.gaussian_variance == classic_gaussian_variance(Fraction(1), Fraction(1, 10**6))
-    assert classic.gaussian_variance > approx.gaussian_variance
+    assert classic.unit_noise == classic_gaussian_variance(Fraction(1), Fraction(1, 10**6))
+    assert classic.unit_noise > approx.unit_noise
     assert ZCDP("0.5").epsilon(delta="1e-6") == epsilon_of(Fraction(1, 2), Fraction(1, 10**6))
     assert delta_of(Fraction(1, 2), ZCDP("0.5").epsilon(delta="1e-6")) <= Fraction(1_000_001, 10**12)
 

@@ -1,6 +1,6 @@
 """Conversions between zCDP and (epsilon, delta), against mpmath and against exact discrete Gaussian noise.
 
-The reference optimises alpha by golden section with 80 digits, so a conversion that rounds the wrong way in its
+The reference optimizes alpha by golden section with 80 digits, so a conversion that rounds the wrong way in its
 thirtieth digit is caught.
 """
 
@@ -204,7 +204,7 @@ def test_exact_loss_stays_within_the_bound(rho: str) -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), [("0.5", "1e-6"), ("1", "1e-6"), ("1", "0.01"), ("4", "1e-9")])
 def test_calibrated_noise_withstands_the_attack(epsilon: str, delta: str) -> None:
     guarantee = ApproxDP(epsilon, delta)
-    variance = number(guarantee.gaussian_variance)
+    variance = number(guarantee.unit_noise)
     assert discrete_gaussian_delta(variance, guarantee.epsilon) <= number(guarantee.delta)
     # The attack has power: it breaks noise of two thirds of the variance.
     assert discrete_gaussian_delta(variance * 2 / 3, guarantee.epsilon) > number(guarantee.delta)

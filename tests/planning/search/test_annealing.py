@@ -12,16 +12,16 @@ from reference_figures import SIZES
 from reference_figures import workload as reference_workload
 
 import privcube as pc
-from privcube.accuracy.drawn import drawn_table_variances
+from privcube.accuracy.predictor import drawn_table_variances
 from privcube.accuracy.structure import Structure
 from privcube.model.frame import Frame
 from privcube.model.groups import cells_groups
-from privcube.model.plan import bundle_factors
-from privcube.planning import planner
-from privcube.planning.bundles import bundle_shares
-from privcube.planning.search.annealing import Population, ranked, searched
-from privcube.planning.search.choices import Choices, optimal_shares, strengths
+from privcube.model.sensitivity import bundle_factors
+from privcube.planning import candidates
+from privcube.planning.search.annealing import Population, annealed, ranked
+from privcube.planning.search.closed_form import Choices, optimal_shares, strengths
 from privcube.planning.search.starts import _projective_space, starts
+from privcube.planning.steps import Noise, taken_in_turn, weighted_error, whole_shares
 from privcube.progress import Enough, silent
 from privcube.strategies import STRATEGIES
 
@@ -106,9 +106,9 @@ def test_shares_never_raise_the_error_and_end_at_the_plan_s() -> None:
         errors.append(error)
     assert all(later <= earlier * (1 + 1e-12) for earlier, later in itertools.pairwise(errors))
     structure = Structure.of(workload, frame, [choices.group(table[0]) for table in tables])
-    _, variances = bundle_shares(structure, pc.PureDP(1), [(at,) for at in range(len(tables))])
-    settled = float(np.sum(structure.weights * structure.cells * structure.table_variances(variances)))
-    assert errors[-1] == pytest.approx(settled, rel=1e-6)
+    noise = Noise.of(pc.PureDP(1), frame, structure.groups, tuple((at,) for at in range(len(tables))))
+    settled = taken_in_turn(structure, noise, whole_shares(np.ones(len(tables))))
+    assert errors[-1] == pytest.approx(weighted_error(structure, noise.variances(settled)), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -166,7 +166,7 @@ def test_strategies_that_are_left_out_are_covered() -> None:
         workload = pc.Workload.all_kway(schema, 2)
         choices = Choices(workload, Frame.natural(workload))
         least = ranked(choices, starts(choices, workload, 0))[0][0]
-        for strategy in planner._covered(workload) - {"residual", "matrix", "clusters"}:
+        for strategy in candidates._covered(workload) - {"residual", "matrix", "clusters"}:
             made = pc.plan(workload, pc.PureDP(1), strategy, budgets="iterated")
             assert least <= made.weighted_variance * 1.01, strategy
 
@@ -238,7 +238,7 @@ def test_progress_is_told_to_the_end() -> None:
     workload, frame = WORKLOADS["flat"]
     choices = Choices(workload, frame)
     told: list[tuple[int, int | None]] = []
-    searched(choices, ranked(choices, starts(choices, workload, 1)), "fast", lambda _, *numbers: told.append(numbers))
+    annealed(choices, ranked(choices, starts(choices, workload, 1)), "fast", lambda _, *numbers: told.append(numbers))
     assert told[0][0] == 0
     assert told[-1][0] == told[-1][1]
     assert [done for done, _ in told] == sorted(done for done, _ in told)

@@ -9,7 +9,7 @@ import privcube as pc
 from privcube.model.frame import Frame
 from privcube.model.groups import cells_groups
 from privcube.planning.search.annealing import Population
-from privcube.planning.search.choices import Bundle, Choice, Choices, strengths
+from privcube.planning.search.closed_form import Bundle, Choice, Choices, strengths
 from privcube.planning.search.exchange import exchanged, fitted, nearby
 
 SCHEMA = pc.Schema.from_sizes({"a": 2, "b": 3, "c": 4, "d": 2})

@@ -13,10 +13,12 @@ from privcube.accuracy.structure import WorkloadIndex
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, cells_groups
 from privcube.model.options import PlanOptions
-from privcube.planning.search import bundled
-from privcube.planning.search.bundled import bundled_plan, plan_of
+from privcube.planning.search import search
 from privcube.planning.search.large import _candidates, _closed_blocks, _in_a_half, _promise, bundlings
+from privcube.planning.search.search import search_plan
+from privcube.planning.steps import plan_of
 from privcube.progress import Enough
+from privcube.strategies.proposal import Proposal
 
 
 def schema(attributes: int, size: int) -> pc.Schema:
@@ -79,11 +81,11 @@ def test_what_is_promised_comes_out(size: int) -> None:
     frame = Frame.natural(workload)
     index = WorkloadIndex.of(workload, frame)
     tables = dict.fromkeys(cells_groups(frame, workload), 1.0)
-    found = 0
+    found, options = 0, PlanOptions(budgets="iterated")
     for candidate in _candidates(workload, frame, index, tables):
         promise = _promise(candidate, guarantee)
         if promise is not None:
-            made = plan_of(workload, guarantee, PlanOptions(), frame, candidate.bundles, index)
+            made = plan_of(workload, guarantee, options, Proposal.of_bundles(frame, candidate.bundles, index))
             assert made.weighted_variance == pytest.approx(2 * promise / 100**2, rel=0.35)
             found += 1
     assert found >= 4
@@ -100,7 +102,7 @@ def test_noise_that_is_too_wide_is_not_proposed() -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 10])
 def test_the_best_of_few_is_no_worse_than_the_tables_alone(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundled, "_MOST_SPOKEN", 0)
+    monkeypatch.setattr(search, "_MOST_SPOKEN", 0)
     workload = pc.Workload.all_kway(schema(16, size), 3)
     made = pc.plan(workload, pc.PureDP(1), "search")
     tables = pc.plan(workload, pc.PureDP(1), "marginals", budgets="iterated")
@@ -112,7 +114,7 @@ def test_the_best_of_few_is_no_worse_than_the_tables_alone(size: int, monkeypatc
 
 
 def test_the_best_of_few_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundled, "_MOST_SPOKEN", 0)
+    monkeypatch.setattr(search, "_MOST_SPOKEN", 0)
     workload = pc.Workload.all_kway(schema(9, 3), 2)
     heard: list[int] = []
 
@@ -121,6 +123,6 @@ def test_the_best_of_few_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None
         if done:
             raise Enough
 
-    made = bundled_plan(workload, pc.PureDP(1), PlanOptions(), Frame.natural(workload), progress=enough)
+    made = search_plan(workload, pc.PureDP(1), PlanOptions(), Frame.natural(workload), progress=enough)
     assert heard == [0, 1]
     assert len(made.groups) == len(workload)

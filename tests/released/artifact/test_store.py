@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Release, Schema, Workload, plan
 from privcube.errors import ArtifactError, PrivcubeError, SchemaError
 from privcube.model.measurements import Measurements
-from privcube.planning.bundles import bundles_by_weight, with_bundles
+from privcube.planning.steps import with_bundles
+from privcube.planning.trees import bundles_by_weight
 from privcube.released.artifact import folder, store
 from privcube.released.artifact.manifest import manifest
 from privcube.released.artifact.statements import privacy_statement, registry_record
@@ -630,7 +631,7 @@ def test_a_limit_of_the_system_and_a_kill_leave_no_artifact(tmp_path: Path) -> N
     done = subprocess.run(
         [sys.executable, "-c", KILLED], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
-    assert done.stdout.splitlines() == ["artifact: expected a place that can be written, given 'File too large'", "[]"]
+    assert done.stdout.splitlines() == ["artifact: expected a place that can be written, given File too large", "[]"]
     assert done.returncode == -9
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".killed.staged-")

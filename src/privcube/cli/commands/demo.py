@@ -72,7 +72,7 @@ def _run(command: click.Command, purpose: str, *arguments: str) -> None:
 
 
 def _new_folder(folder: str) -> Path:
-    from privcube.errors import SpecError
+    from privcube.errors import Plain, SpecError
 
     home, subject = Path(folder), f"folder {folder!r}"
     try:
@@ -80,9 +80,9 @@ def _new_folder(folder: str) -> Path:
         is_empty = not any(home.iterdir())
     except (OSError, ValueError) as problem:  # ValueError: a path with a zero byte in it
         reason = getattr(problem, "strerror", None) or str(problem)
-        raise SpecError(subject, expected="a folder that can be made", given=reason) from None
+        raise SpecError(subject, expected="a folder that can be made", given=Plain(reason)) from None
     if not is_empty:
         raise SpecError(
-            subject, expected="a new or empty folder (nothing is overwritten)", given="one with files in it"
+            subject, expected="a new or empty folder (nothing is overwritten)", given=Plain("one with files in it")
         )
     return home

@@ -10,7 +10,7 @@ import click
 from privcube.cli.example import EXAMPLE
 from privcube.cli.files import write_new
 from privcube.cli.output import say
-from privcube.errors import SpecError
+from privcube.errors import Plain, SpecError
 
 
 @click.command()
@@ -31,7 +31,7 @@ def init(path: str, source: str | None, domain: str | None) -> None:
       privcube init mine.toml --domain adult-domain.json
     """
     if source is not None and domain is not None:
-        raise SpecError("init", expected="--from or --domain", given="both")
+        raise SpecError("init", expected="--from or --domain", given=Plain("both"))
     if source is not None:
         from privcube.pipeline import draft_spec
 
@@ -57,7 +57,7 @@ def _from_domain(file: Path) -> str:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "not text in UTF-8"
-        raise SpecError(f"domain {file.name!r}", expected="a JSON file that can be read", given=reason) from None
+        raise SpecError(f"domain {file.name!r}", expected="a JSON file that can be read", given=Plain(reason)) from None
     spec = Spec(
         data=DataSource(source=f"{file.stem.removesuffix('-domain')}.csv"),
         guarantee=PureDP(1),

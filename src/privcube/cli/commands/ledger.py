@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privcube.cli.output import count_of, rounded_down, say, say_columns, say_json
+from privcube.cli.output import count_of, say, say_columns, say_json
 
 if TYPE_CHECKING:
     from privcube.model.documents.spec import Spec
@@ -71,6 +71,8 @@ def check(spec: str) -> None:
     Example:
       privcube ledger check spec.toml
     """
+    from privcube.released.artifact.store import is_unchanged
+
     declared, status = _status(spec)
     say(f"{_name(declared)}: {count_of(len(status.entries), 'release')}, every event follows from the one before")
     changed = 0
@@ -79,7 +81,7 @@ def check(spec: str) -> None:
             say(f"release {entry.number}: {entry.state}")
         elif not Path(entry.final).is_dir():
             say(f"release {entry.number}: published, but no longer in {_short(entry.final)}")
-        elif _unchanged(Path(entry.final), entry.artifact):
+        elif is_unchanged(Path(entry.final), entry.artifact):
             say(f"release {entry.number}: published, {_short(entry.final)} is as it was published")
         else:
             changed += 1
@@ -120,19 +122,6 @@ def _status(spec: str) -> tuple[Spec, LedgerStatus]:
     return declared, ledger_status(declared, folder=Path(spec).parent)
 
 
-def _unchanged(folder: Path, digest: str | None) -> bool:
-    """Whether a folder holds the files whose checksums have the digest."""
-    from privcube.errors import ArtifactError
-    from privcube.released.artifact.folder import Contents
-    from privcube.released.artifact.store import artifact_digest, require_unchanged
-
-    try:
-        require_unchanged(Contents.of(folder))
-        return artifact_digest(folder) == digest
-    except ArtifactError:
-        return False
-
-
 def _name(spec: Spec) -> str:
     """The ledger without user and password."""
     from privcube.model.documents.spec import DataSource
@@ -141,22 +130,15 @@ def _name(spec: Spec) -> str:
     return dataset_name(DataSource(source=spec.ledger.path)) if spec.ledger is not None else "none"
 
 
-def _currency(status: LedgerStatus) -> str:
-    from privcube.model.privacy.guarantee import PureDP
-
-    return "epsilon" if isinstance(status.total, PureDP) else "rho"
-
-
 def _show(declared: Spec, status: LedgerStatus, spec: str) -> None:
-    from privcube.model.amounts import shown
-    from privcube.model.privacy.composition import capacity
+    from privcube.model.amounts import shown, shown_down
 
     say(f"Ledger      {_name(declared)}")
     say(f"Data        {status.dataset}")
     say(f"Total       {status.total}")
-    total = capacity(status.total)
-    left, spent = rounded_down(status.remaining), shown(total - status.remaining)
-    say(f"Left        {_currency(status)} {left} of {shown(total)}; {spent} is spent")
+    total = status.total.capacity
+    left, spent = shown_down(status.remaining), shown(total - status.remaining)
+    say(f"Left        {status.total.currency} {left} of {shown(total)}; {spent} is spent")
     if not status.entries:
         return
     say()
@@ -170,7 +152,7 @@ def _show(declared: Spec, status: LedgerStatus, spec: str) -> None:
         )
         for entry in status.entries
     ]
-    say_columns(("release", "state", "since", "folder", _currency(status)), lines, left=4)
+    say_columns(("release", "state", "since", "folder", status.total.currency), lines, left=4)
     if any(entry.state in ("reserved", "committed") for entry in status.entries):
         say()
         say(f"Some are not finished. If none is running, clean up: privcube ledger recover {spec}")
@@ -178,14 +160,13 @@ def _show(declared: Spec, status: LedgerStatus, spec: str) -> None:
 
 def _document(status: LedgerStatus) -> dict[str, Any]:
     from privcube.model.amounts import decimal_text
-    from privcube.model.privacy.composition import capacity
 
     return {
         "dataset": status.dataset,
         "guarantee": str(status.total),
-        "currency": _currency(status),
-        "total": decimal_text(capacity(status.total)),
-        "spent": decimal_text(capacity(status.total) - status.remaining),
+        "currency": status.total.currency,
+        "total": decimal_text(status.total.capacity),
+        "spent": decimal_text(status.total.capacity - status.remaining),
         "remaining": decimal_text(status.remaining),
         "head": status.head,
         "releases": [

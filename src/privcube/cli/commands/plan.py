@@ -149,19 +149,19 @@ def plan(
 def _made(declared: Spec, options: PlanOptions, progress: Progress) -> Plan:
     from privcube.planning.planner import plan_as
 
-    return plan_as(declared.workload, declared.guarantee, options, progress)
+    return plan_as(declared.workload, declared.guarantee, options, progress=progress)
 
 
 def plan_document(made: Plan) -> dict[str, Any]:
     """The plan's document, and next to it what follows from it: the exact variance under the noise that is drawn."""
-    from privcube.accuracy.drawn import drawn_table_variances
+    from privcube.accuracy.predictor import drawn_table_variances
 
     return {**json.loads(made.to_json()), "drawn_variance_per_cell": drawn_table_variances(made).tolist()}
 
 
 def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20) -> None:
     """Print a plan for people; `most_tables` of 0 lists all."""
-    from privcube.accuracy.drawn import drawn_table_variances
+    from privcube.accuracy.predictor import drawn_table_variances
     from privcube.model.workload import table_cells, table_name
 
     schema, options = made.workload.schema, made.options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privcube.cli.output import count_of, rounded_down, say, say_json
+from privcube.cli.output import count_of, say, say_json
 from privcube.cli.progress import Progress
 from privcube.progress import COUNTING, NOISE
 
@@ -69,21 +69,19 @@ def publish_with_progress(spec: Spec, plan: Plan | None, folder: Path) -> Path:
 
 
 def _read_plan(file: str) -> Plan:
-    from privcube.errors import PlanError
+    from privcube.errors import Plain, PlanError
     from privcube.model.plan import Plan
 
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, ValueError) as problem:  # ValueError: no text in UTF-8, or a path with a zero byte in it
         reason = getattr(problem, "strerror", None) or "not text in UTF-8"
-        raise PlanError(f"plan {Path(file).name!r}", expected="a file that can be read", given=reason) from None
+        raise PlanError(f"plan {Path(file).name!r}", expected="a file that can be read", given=Plain(reason)) from None
     return Plan.from_json(text)
 
 
 def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
     from privcube.model.amounts import decimal_text
-    from privcube.model.privacy.composition import capacity
-    from privcube.model.privacy.guarantee import PureDP
     from privcube.pipeline import ledger_status
 
     workload = spec.workload
@@ -99,8 +97,8 @@ def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
         status = ledger_status(spec, folder=folder)
         report["ledger"] = {
             "releases": len(status.entries),
-            "currency": "epsilon" if isinstance(status.total, PureDP) else "rho",
-            "total": decimal_text(capacity(status.total)),
+            "currency": status.total.currency,
+            "total": decimal_text(status.total.capacity),
             "remaining": decimal_text(status.remaining),
         }
     return report
@@ -110,7 +108,7 @@ def show_report(report: dict[str, Any], spec: str) -> None:
     """Print what was published, what it cost, and what to do next."""
     from fractions import Fraction
 
-    from privcube.model.amounts import shown
+    from privcube.model.amounts import shown, shown_down
 
     say(f"Published   {report['folder']}: {count_of(report['tables'], 'table')}, {count_of(report['cells'], 'cell')}")
     say(f"Guarantee   {report['guarantee']}")
@@ -119,6 +117,6 @@ def show_report(report: dict[str, Any], spec: str) -> None:
         say("Ledger      none: nothing remembers what was spent (set `ledger` and a total in [privacy] to change that)")
         say(f"Next        privcube show {folder}; privcube verify {folder}")
         return
-    left, total = rounded_down(Fraction(ledger["remaining"])), shown(Fraction(ledger["total"]))
+    left, total = shown_down(Fraction(ledger["remaining"])), shown(Fraction(ledger["total"]))
     say(f"Ledger      {ledger['currency']} {left} of {total} left after {count_of(ledger['releases'], 'release')}")
     say(f"Next        privcube show {folder}; privcube verify {folder} --spec {shlex.quote(spec)}")

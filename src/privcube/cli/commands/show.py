@@ -63,8 +63,8 @@ def show(folder: str, table: tuple[str, ...], confidence: float, rows: int, as_j
 
 
 def _list(release: Release, rows: int, as_json: bool) -> None:
-    from privcube.cli.expectations import std_errors
     from privcube.model.workload import table_cells, table_name
+    from privcube.planning.targets import std_errors
 
     schema, tables = release.workload.schema, list(release.workload)
     shown = tables if as_json else tables[: rows or None]
@@ -86,7 +86,7 @@ def _list(release: Release, rows: int, as_json: bool) -> None:
 
 def _values(release: Release, words: tuple[str, ...], confidence: float) -> TableValues:
     from privcube.cli.tables import table_from
-    from privcube.errors import QueryError
+    from privcube.errors import Plain, QueryError
     from privcube.model.workload import table_cells, table_name
 
     schema = release.workload.schema
@@ -94,15 +94,16 @@ def _values(release: Release, words: tuple[str, ...], confidence: float) -> Tabl
     cells = table_cells(schema, table)
     if cells > _MOST_CELLS:
         raise QueryError(
-            table_name(table), expected=f"a table of at most {_MOST_CELLS:,} cells", given=count_of(cells, "cell")
+            table_name(table),
+            expected=f"a table of at most {_MOST_CELLS:,} cells",
+            given=Plain(count_of(cells, "cell")),
         )
     return release.values(table, confidence)
 
 
 def show_table(release: Release, values: TableValues, confidence: float, rows: int) -> None:
     """Print a table in long form, a line per number."""
-    from privcube.model.workload import table_name
-    from privcube.released.labels import column_name
+    from privcube.model.workload import Axis, table_name
 
     cells, places = values.estimate.size, places_for(float(values.std_error.min()))
     name, sure = table_name(values.table), percent(confidence)
@@ -112,7 +113,7 @@ def show_table(release: Release, values: TableValues, confidence: float, rows: i
         (*map(str, labels), f"{estimate:z,.{places}f}", f"± {margin:,.{places}f}", f"{std_error:,.{places}f}")
         for labels, estimate, std_error, margin, _ in _rows(release, values, rows or cells)
     ]
-    names = [column_name(entry) for entry in values.table]
+    names = [Axis.of(entry).name for entry in values.table]
     say_columns((*names, "estimate", "margin", "std. error"), lines, left=len(names))
     if len(lines) < cells:
         say(f"... and {count_of(cells - len(lines), 'more line')} (--rows 0 shows all)")
@@ -127,10 +128,9 @@ def show_table(release: Release, values: TableValues, confidence: float, rows: i
 
 def table_document(release: Release, values: TableValues, confidence: float) -> dict[str, Any]:
     """A table for programs."""
-    from privcube.model.workload import table_name
-    from privcube.released.labels import column_name
+    from privcube.model.workload import Axis, table_name
 
-    names = [column_name(entry) for entry in values.table]
+    names = [Axis.of(entry).name for entry in values.table]
     return {
         "table": table_name(values.table),
         "guarantee": str(release.plan.guarantee),

@@ -50,12 +50,12 @@ def verify(folder: str, spec: str | None, as_json: bool) -> None:
 
 def _require_release(folder: str) -> None:
     """Refuse a folder that has nothing of a release in it; one that has lost a part is checked, and fails."""
-    from privcube.errors import ArtifactError
+    from privcube.errors import ArtifactError, Plain
     from privcube.released.artifact.folder import CHECKSUMS, Contents
     from privcube.released.artifact.store import MANIFEST, PLAN
 
     if not {CHECKSUMS, MANIFEST, PLAN} & set(Contents.of(Path(folder)).sizes):
-        raise ArtifactError(folder, expected="the folder of a release", given="another")
+        raise ArtifactError(folder, expected="the folder of a release", given=Plain("another"))
 
 
 def _in_ledger(folder: str, spec: str) -> tuple[bool, str]:

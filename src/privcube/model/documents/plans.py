@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from privcube.errors import PlanError, PrivcubeError
+from privcube.errors import Plain, PlanError, PrivcubeError
 from privcube.model.amounts import decimal_text
 from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, attribute_from
 from privcube.model.documents.toml_reader import Section
@@ -36,7 +36,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             "amounts": {name: decimal_text(amount) for name, amount in guarantee.amounts.items()},
             "neighbors": guarantee.neighbors,
             "max_rows_per_person": guarantee.max_rows_per_person,
-            "calibration": getattr(guarantee, "calibration", "zcdp"),
+            "calibration": guarantee.calibration,
         },
         "options": {name: getattr(plan.options, name) for name in _OPTIONS},
         "frame": {
@@ -68,7 +68,9 @@ def plan_parts(text: str) -> dict[str, Any]:
         if document.get("format") != FORMAT:
             raise PlanError("plan", expected=f"the format {FORMAT!r}", given=document.get("format"))
         if given != digest_of(document):
-            raise PlanError("plan", expected="a digest that fits the plan", given="one that does not: it was changed")
+            raise PlanError(
+                "plan", expected="a digest that fits the plan", given=Plain("one that does not: it was changed")
+            )
         return _parts(document)
     except PrivcubeError:
         raise

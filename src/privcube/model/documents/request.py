@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from privcube.errors import SpecError
+from privcube.errors import Plain, SpecError
 from privcube.model.documents.toml_reader import Section
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Entry, Workload, checked_weight
@@ -43,7 +43,7 @@ class WorkloadRequest:
         """The tables that are asked for."""
         parts = list(self._parts(schema))
         if not parts:
-            raise SpecError("workload", expected="at least one table", given="none", available=self.KEYS)
+            raise SpecError("workload", expected="at least one table", given=Plain("none"), available=self.KEYS)
         whole = parts[0]
         for part in parts[1:]:
             whole = whole | part

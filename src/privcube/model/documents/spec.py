@@ -12,7 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, cast
 
-from privcube.errors import GuaranteeError, SpecError
+from privcube.errors import GuaranteeError, Plain, SpecError
 from privcube.model.amounts import Amount, decimal_text
 from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, attribute_from, present
 from privcube.model.documents.request import WorkloadRequest
@@ -39,7 +39,7 @@ class DataSource:
 
     def __post_init__(self) -> None:
         if self.table is not None and self.query is not None:
-            raise SpecError("data", expected="a table or a query", given="both")
+            raise SpecError("data", expected="a table or a query", given=Plain("both"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class Spec:
             raise SpecError(
                 "data.person",
                 expected="the column that tells whose the rows are, for max_rows_per_person above 1",
-                given="nothing",
+                given=Plain("nothing"),
             )
         if self.ledger is not None and self.ledger.total is not None:
             _check_total(self.guarantee, self.ledger.total)
@@ -108,26 +108,26 @@ class Spec:
                 content = stream.read(_LARGEST_FILE + 1)
         except (OSError, ValueError) as problem:  # ValueError: a path with a zero byte in it
             reason = getattr(problem, "strerror", None) or str(problem)
-            raise SpecError(subject, expected="a file that can be read", given=reason) from None
+            raise SpecError(subject, expected="a file that can be read", given=Plain(reason)) from None
         if len(content) > _LARGEST_FILE:
-            raise SpecError(subject, expected=f"at most {_LARGEST_FILE // 2**20} MiB", given="a larger file")
+            raise SpecError(subject, expected=f"at most {_LARGEST_FILE // 2**20} MiB", given=Plain("a larger file"))
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
-            raise SpecError(subject, expected="text in UTF-8", given="other bytes") from None
+            raise SpecError(subject, expected="text in UTF-8", given=Plain("other bytes")) from None
         return cls.from_toml(text)
 
     @classmethod
     def from_toml(cls, text: str) -> Spec:
         """Read the text of a spec.toml."""
         if len(text) > _LARGEST_FILE:
-            raise SpecError("spec", expected=f"at most {_LARGEST_FILE // 2**20} MiB", given="a longer text")
+            raise SpecError("spec", expected=f"at most {_LARGEST_FILE // 2**20} MiB", given=Plain("a longer text"))
         try:
             document = tomllib.loads(text, parse_float=Decimal)
         except RecursionError:
-            raise SpecError("spec", expected="TOML", given="brackets nested too deep") from None
+            raise SpecError("spec", expected="TOML", given=Plain("brackets nested too deep")) from None
         except (ValueError, ArithmeticError) as problem:
-            raise SpecError("spec", expected="TOML", given=str(problem)) from None
+            raise SpecError("spec", expected="TOML", given=Plain(str(problem))) from None
         return _from_document(document)
 
     def to_toml(self) -> str:
@@ -203,7 +203,9 @@ def _check_total(spent: Guarantee, total: Guarantee) -> None:
             given=", ".join(f"total_{name}" for name in total.amounts),
         )
     if total.unit != spent.unit:
-        raise SpecError("privacy", expected=f"a total for the unit of the release, {spent.unit}", given=total.unit)
+        raise SpecError(
+            "privacy", expected=f"a total for the unit of the release, {spent.unit}", given=Plain(total.unit)
+        )
     for name, amount in spent.amounts.items():
         if amount > total.amounts[name]:
             raise SpecError(
@@ -224,8 +226,8 @@ def _to_document(spec: Spec) -> dict[str, Any]:
     }
     amounts = {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()}
     privacy = {**amounts, "neighbors": spec.guarantee.neighbors}
-    if getattr(spec.guarantee, "calibration", "zcdp") != "zcdp":
-        privacy["calibration"] = "classic"
+    if spec.guarantee.calibration != "zcdp":
+        privacy["calibration"] = spec.guarantee.calibration
     if spec.ledger is not None:
         privacy["ledger"] = spec.ledger.path
         if spec.ledger.total is not None:

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar, overload
 
-from privcube.errors import SpecError, quoted
+from privcube.errors import Plain, SpecError, quoted
 from privcube.model.amounts import Amount
 
 _REQUIRED: Final = object()
@@ -46,7 +46,7 @@ class Section:
         if key in self._table:
             return self._table[key]
         if default is _REQUIRED:
-            raise SpecError(self.path(key), expected="a value", given="nothing")
+            raise SpecError(self.path(key), expected="a value", given=Plain("nothing"))
         return default
 
     @overload

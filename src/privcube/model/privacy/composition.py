@@ -6,6 +6,8 @@ Formal guarantee. Releases on the same data, each under its own guarantee for th
 - (epsilon, delta), if the sum of the rho is at most the largest rho that implies it. An approximate guarantee counts as
   the rho it was accounted through.
 Fractions are added without rounding; what is shown to people is rounded up.
+
+See THEORY section 1.3.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from privcube.errors import GuaranteeError
-from privcube.model.amounts import shown
+from privcube.errors import GuaranteeError, Plain
+from privcube.model.amounts import shown, shown_down
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 
 
@@ -26,20 +28,15 @@ def cost(spent: Guarantee, total: Guarantee) -> Fraction:
     (Fraction(1, 10), Fraction(1, 200))
     """
     if spent.unit != total.unit:
-        raise GuaranteeError("release", expected=f"the unit of the total, {total.unit}", given=spent.unit)
+        raise GuaranteeError("release", expected=f"the unit of the total, {total.unit}", given=Plain(spent.unit))
     for guarantee in (spent, total):
-        if getattr(guarantee, "calibration", "zcdp") != "zcdp":
+        if guarantee.calibration != "zcdp":
             raise GuaranteeError("calibration", expected="zcdp; the classic constant has no exact accounting")
     if isinstance(total, PureDP):
         if not isinstance(spent, PureDP):
-            raise GuaranteeError("release", expected="a pure guarantee, as the total is pure", given=str(spent))
+            raise GuaranteeError("release", expected="a pure guarantee, as the total is pure", given=Plain(str(spent)))
         return spent.epsilon
     return spent.epsilon**2 / 2 if isinstance(spent, PureDP) else spent.rho
-
-
-def capacity(total: Guarantee) -> Fraction:
-    """How much a total holds in its own currency."""
-    return total.epsilon if isinstance(total, PureDP) else total.rho
 
 
 def remaining(total: Guarantee, spent: Iterable[Guarantee]) -> Fraction:
@@ -48,27 +45,14 @@ def remaining(total: Guarantee, spent: Iterable[Guarantee]) -> Fraction:
     >>> remaining(PureDP(1), [PureDP("0.1")] * 3)
     Fraction(7, 10)
     """
-    left = capacity(total)
+    left = total.capacity
     for release in spent:
         price = cost(release, total)
         if price > left:
             raise GuaranteeError(
                 "privacy budget",
-                expected=f"a release that costs at most what is left, {_shown_down(left)}",
-                given=f"one that costs {shown(price)}",
+                expected=f"a release that costs at most what is left, {shown_down(left)}",
+                given=Plain(f"one that costs {shown(price)}"),
             )
         left -= price
     return left
-
-
-def _shown_down(amount: Fraction) -> str:
-    """An amount for people, rounded down: never more than is left.
-
-    >>> _shown_down(Fraction(2, 3)), _shown_down(Fraction(1, 2))
-    ('0.666666', '0.5')
-    """
-    text = shown(amount)
-    if Fraction(text) == amount:
-        return text
-    millionths = amount.numerator * 10**6 // amount.denominator
-    return f"{millionths // 10**6}.{millionths % 10**6:06d}"

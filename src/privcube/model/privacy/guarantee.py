@@ -5,20 +5,23 @@ Three guarantees, each an exact amount: `PureDP(epsilon)`, `ApproxDP(epsilon, de
   "replace_one": one person's records exchanged for others, the number of people being public. The paper mixes the
   two (Proposition 3.1 carries the factor 2 of the second, the worked example is the first); here it is a choice.
 - `max_rows_per_person`: how many rows one person may have; it multiplies every sensitivity.
+
+See THEORY section 1.1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Final, Literal, get_args
+from typing import ClassVar, Final, Literal, Self, get_args
 
-from privcube.errors import GuaranteeError
+from privcube.errors import GuaranteeError, Plain
 from privcube.model.amounts import Amount, exact, shown
 from privcube.model.privacy import zcdp
 
 Neighbors = Literal["add_remove", "replace_one"]
 Calibration = Literal["zcdp", "classic"]
+Currency = Literal["epsilon", "rho"]
 
 _SMALLEST: Final = Fraction(1, 10**12)
 _LARGEST: Final = Fraction(10**9)
@@ -31,6 +34,9 @@ class _Protected:
 
     neighbors: Neighbors
     max_rows_per_person: int
+    kind: ClassVar[str]
+    currency: ClassVar[Currency]  # what the costs of several releases add up in
+    dial: ClassVar[Currency]  # the amount to turn for more or less accuracy
 
     def __post_init__(self) -> None:
         if self.neighbors not in get_args(Neighbors):
@@ -49,6 +55,20 @@ class _Protected:
         (1, 6)
         """
         return self.max_rows_per_person * (2 if self.neighbors == "replace_one" else 1)
+
+    def with_amount(self, amount: Amount) -> Self:
+        """The same guarantee with another epsilon, or rho; delta is kept.
+
+        >>> print(ApproxDP(1, "1e-6").with_amount("0.5"))
+        epsilon = 0.5, delta = 0.000001, adding or removing one row
+        """
+        return replace(self, **{self.dial: amount})  # type: ignore[arg-type]
+
+    @property
+    def amount(self) -> Fraction:
+        """Epsilon, or rho: the amount that `with_amount` replaces."""
+        amount: Fraction = getattr(self, self.dial)
+        return amount
 
     @property
     def unit(self) -> str:
@@ -70,6 +90,9 @@ class PureDP(_Protected):
 
     epsilon: Fraction
     kind: ClassVar[str] = "pure"
+    currency: ClassVar[Currency] = "epsilon"
+    dial: ClassVar[Currency] = "epsilon"
+    calibration: ClassVar[Calibration] = "zcdp"
 
     def __init__(self, epsilon: Amount, *, neighbors: Neighbors = "add_remove", max_rows_per_person: int = 1) -> None:
         _set(self, epsilon=_budget("epsilon", epsilon), neighbors=neighbors, rows=max_rows_per_person)
@@ -78,6 +101,16 @@ class PureDP(_Protected):
     def amounts(self) -> dict[str, Fraction]:
         """The exact amounts by name."""
         return {"epsilon": self.epsilon}
+
+    @property
+    def capacity(self) -> Fraction:
+        """How much it holds in its currency."""
+        return self.epsilon
+
+    @property
+    def unit_noise(self) -> Fraction:
+        """The scale of Laplace noise on a count that moves by 1."""
+        return 1 / self.epsilon
 
     def __str__(self) -> str:
         return f"epsilon = {shown(self.epsilon)} (pure), {self.unit}"
@@ -91,7 +124,7 @@ class ApproxDP(_Protected):
 
     >>> print(ApproxDP(epsilon=1, delta="1e-6"))
     epsilon = 1, delta = 0.000001, adding or removing one row
-    >>> [float(ApproxDP(1, "1e-6", calibration=c).gaussian_variance) for c in ("zcdp", "classic")]
+    >>> [float(ApproxDP(1, "1e-6", calibration=c).unit_noise) for c in ("zcdp", "classic")]
     [20.528..., 29.017...]
     """
 
@@ -99,6 +132,8 @@ class ApproxDP(_Protected):
     delta: Fraction
     calibration: Calibration
     kind: ClassVar[str] = "approx"
+    currency: ClassVar[Currency] = "rho"
+    dial: ClassVar[Currency] = "epsilon"
 
     def __init__(
         self,
@@ -131,8 +166,13 @@ class ApproxDP(_Protected):
         return zcdp.rho_of(self.epsilon, self.delta)
 
     @property
-    def gaussian_variance(self) -> Fraction:
-        """Noise variance for a query of L2 sensitivity 1."""
+    def capacity(self) -> Fraction:
+        """How much it holds in its currency."""
+        return self.rho
+
+    @property
+    def unit_noise(self) -> Fraction:
+        """The variance of Gaussian noise on a count that moves by 1."""
         if self.calibration == "classic":
             return zcdp.classic_gaussian_variance(self.epsilon, self.delta)
         return 1 / (2 * self.rho)
@@ -146,12 +186,15 @@ class ZCDP(_Protected):
     """rho-zero-concentrated differential privacy.
 
     >>> guarantee = ZCDP(rho="0.5")
-    >>> float(guarantee.gaussian_variance), round(float(guarantee.epsilon(delta="1e-6")), 4)
+    >>> float(guarantee.unit_noise), round(float(guarantee.epsilon(delta="1e-6")), 4)
     (1.0, 5.2215)
     """
 
     rho: Fraction
     kind: ClassVar[str] = "zcdp"
+    currency: ClassVar[Currency] = "rho"
+    dial: ClassVar[Currency] = "rho"
+    calibration: ClassVar[Calibration] = "zcdp"
 
     def __init__(self, rho: Amount, *, neighbors: Neighbors = "add_remove", max_rows_per_person: int = 1) -> None:
         _set(self, rho=_budget("rho", rho), neighbors=neighbors, rows=max_rows_per_person)
@@ -162,8 +205,13 @@ class ZCDP(_Protected):
         return {"rho": self.rho}
 
     @property
-    def gaussian_variance(self) -> Fraction:
-        """Noise variance for a query of L2 sensitivity 1."""
+    def capacity(self) -> Fraction:
+        """How much it holds in its currency."""
+        return self.rho
+
+    @property
+    def unit_noise(self) -> Fraction:
+        """The variance of Gaussian noise on a count that moves by 1."""
         return 1 / (2 * self.rho)
 
     def epsilon(self, delta: Amount) -> Fraction:
@@ -209,7 +257,7 @@ def guarantee_from(
     raise GuaranteeError(
         "privacy budget",
         expected="epsilon alone, epsilon and delta, or rho alone",
-        given=" and ".join(sorted(names)) or "none of them",
+        given=Plain(" and ".join(sorted(names)) or "none of them"),
     )
 
 

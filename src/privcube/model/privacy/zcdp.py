@@ -13,6 +13,8 @@ where large terms cancel.
 
 The bound holds for any rho-zCDP mechanism, discrete Gaussian noise included. The analytic Gaussian formula is for
 continuous noise only and is not used.
+
+See THEORY section 1.3.
 """
 
 from __future__ import annotations

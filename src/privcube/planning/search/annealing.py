@@ -1,24 +1,25 @@
 """The search for groups and bundles under a pure guarantee: annealing of many plans at once. Zone: PUBLIC.
 
-No data is seen: the predicted error of a plan is a closed form (`privcube.planning.search.choices`), and a search over
-plans minimises it. Several plans are annealed side by side, from different starts. At each step every plan is offered
-one change (a group altered, dropped, added, moved to another bundle, two groups replaced by their union, two bundles
-merged, an attribute given to or taken from all groups of a bundle), budgets are adapted in two rounds, and the change
-is taken if the error falls, or with probability exp(-rise / temperature). The temperature falls by a factor of 100, for
-each plan from another one; it is divided by the number of groups, since that is the order of what one group matters.
-Bundles whose budget has gone to zero are dropped; anything may come back, as a change. From time to time the worst
-plans are replaced by the best. In the end bundles of the best plan are exchanged for ones that are built to fit
+No data is seen: the predicted error of a plan is a closed form (`privcube.planning.search.closed_form`), and a search
+over plans minimizes it. Several plans are annealed side by side, from different starts. At each step every plan is
+offered one change (a group altered, dropped, added, moved to another bundle, two groups replaced by their union, two
+bundles merged, an attribute given to or taken from all groups of a bundle), budgets are adapted in two rounds, and the
+change is taken if the error falls, or with probability exp(-rise / temperature). The temperature falls by a factor of
+100, for each plan from another one; it is divided by the number of groups, since that is the order of what one group
+matters. Bundles whose budget has gone to zero are dropped; anything may come back, as a change. From time to time the
+worst plans are replaced by the best. In the end bundles of the best plan are exchanged for ones that are built to fit
 (`privcube.planning.search.exchange`). A callback may stop the search at any time, with the best plan so far.
 
 How long it takes is counted in groups and entries of arrays gone through, priced in seconds once and for all, and never
 read off a clock; the generator has a fixed seed. So a workload and an effort always give the same plan. The generator
 makes no noise: what it decides is public.
+
+See THEORY section 3.2.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp
 from typing import Final
@@ -28,8 +29,9 @@ from numpy.typing import NDArray
 
 from privcube.algebra.lattice import Floats
 from privcube.model.options import Effort
-from privcube.planning.search.choices import NEVER, Bundle, Choice, Choices, optimal_shares, strengths
+from privcube.planning.search.closed_form import NEVER, Bundle, Choice, Choices, optimal_shares, strengths
 from privcube.planning.search.exchange import exchanged, nearby
+from privcube.planning.search.moves import Moves
 from privcube.planning.search.starts import MOST_ROWS
 from privcube.progress import PLANNING, Enough, Progress
 
@@ -71,7 +73,7 @@ def ranked(choices: Choices, candidates: list[list[Bundle]]) -> list[tuple[float
     return [(float(errors[at]), candidates[at]) for at in order.tolist()]
 
 
-def searched(
+def annealed(
     choices: Choices, candidates: list[tuple[float, list[Bundle]]], effort: Effort, progress: Progress
 ) -> Found:
     """The best plan found from these starts, which must be ranked."""
@@ -95,7 +97,7 @@ def _exchanged(choices: Choices, population: Population, seconds: float) -> Foun
     best = population.best.bundles
     own = [group for bundle in best for group in bundle]
     others = [group for plan in population.plans for bundle in plan for group in bundle]
-    pool = [group for group in nearby(choices, [*own, *others]) if population.fits(group)]
+    pool = [group for group in nearby(choices, [*own, *others]) if population.moves.fits(group)]
     error, bundles = exchanged(choices, best, pool, _EXCHANGES * seconds)
     return Found(tuple(map(tuple, bundles)), error)
 
@@ -111,7 +113,8 @@ class Population:
     def __init__(self, choices: Choices, plans: list[list[Bundle]], free: int, seed: int = 0) -> None:
         self._choices = choices
         self._random = random.Random(seed)
-        self._most_rows = max(MOST_ROWS, *(choices.facts(c).rows for plan in plans for bundle in plan for c in bundle))
+        most_rows = max(MOST_ROWS, *(choices.facts(c).rows for plan in plans for bundle in plan for c in bundle))
+        self.moves = Moves(choices, self._random, most_rows)
         places = max(map(len, plans)) + free
         self.plans = [[list(bundle) for bundle in plan] + [[] for _ in range(places - len(plan))] for plan in plans]
         shape = (len(plans), places)
@@ -123,11 +126,9 @@ class Population:
             for place, bundle in enumerate(plan):
                 if bundle:
                     self._sums[at, place] = choices.sums(bundle)
-                    self._rows[at, place] = sum(choices.facts(choice).rows for choice in bundle)
+                    self._rows[at, place] = choices.rows(bundle)
                     self._shares[at, place] = 1.0
-                    slices = np.array([float(choices.slices(bundle))])
-                    own = self._rows[at, place][None]
-                    self.says[at, place] = strengths(self._sums[at, place][None], own, slices)[0]
+                    self.says[at, place] = choices.strengths_of(bundle)
         self._shares /= self._shares.sum(axis=1, keepdims=True)
         self.errors, self._shares = optimal_shares(self.says, choices.importance, self._shares, _SETTLED)
         self.best = self._best()
@@ -157,7 +158,7 @@ class Population:
 
     def _step(self, temperature: float) -> float:
         """One change offered to every plan; returns its price."""
-        changes = [_real(plan, self._change(plan)) for plan in self.plans]
+        changes = [_real(plan, self.moves.change(plan)) for plan in self.plans]
         places = [(at, place) for at, change in enumerate(changes) for place in change]
         price = len(self.plans) * _PLAN
         if not places:
@@ -258,130 +259,7 @@ class Population:
             for part in (self._sums, self._rows, self._shares, self.says, self.errors):
                 part[worst] = part[best]
 
-    # Changes: the bundles that become others, by their place; none if the dice show nothing that can be done
-
-    def _change(self, plan: list[Bundle]) -> dict[int, Bundle]:
-        draw = self._random
-        used = [place for place, bundle in enumerate(plan) if bundle]
-        place = draw.choice(used)
-        group = draw.choice(plan[place])
-        kind = draw.random()
-        changes: tuple[tuple[float, Callable[[], dict[int, Bundle]]], ...] = (
-            (0.40, lambda: self._alter(plan, place, group)),
-            (0.50, lambda: self._drop(plan, place, group, used)),
-            (0.65, lambda: self._add(plan, used, group)),
-            (0.82, lambda: self._move(plan, place, group, used)),
-            (0.87, lambda: self._merge(plan, place, used)),
-            (0.92, lambda: self._slice(plan, place)),
-            (1.00, lambda: self._unite(plan, place, group, used)),
-        )
-        return next(make for bound, make in changes if kind < bound)()
-
-    def _alter(self, plan: list[Bundle], place: int, group: Choice) -> dict[int, Bundle]:
-        other = self._neighbor(group)
-        if not self.fits(other) or other in plan[place]:
-            return {}
-        return {place: [other if each == group else each for each in plan[place]]}
-
-    def _drop(self, plan: list[Bundle], place: int, group: Choice, used: list[int]) -> dict[int, Bundle]:
-        if len(used) == 1 and len(plan[place]) == 1:
-            return {}
-        return {place: [each for each in plan[place] if each != group]}
-
-    def _add(self, plan: list[Bundle], used: list[int], group: Choice) -> dict[int, Bundle]:
-        other = self._neighbor(group)
-        if self._random.random() < 0.5:
-            other = self._neighbor(other)
-        free = [place for place, bundle in enumerate(plan) if not bundle]
-        place = free[0] if free and self._random.random() < 0.5 else self._random.choice(used)
-        if not self.fits(other) or other in plan[place]:
-            return {}
-        return {place: [*plan[place], other]}
-
-    def _move(self, plan: list[Bundle], place: int, group: Choice, used: list[int]) -> dict[int, Bundle]:
-        free = [at for at, bundle in enumerate(plan) if not bundle]
-        alone = len(plan[place]) == 1
-        there = free[0] if free and not alone and self._random.random() < 0.3 else self._random.choice(used)
-        if there == place or group in plan[there]:
-            return {}
-        return {place: [each for each in plan[place] if each != group], there: [*plan[there], group]}
-
-    def _merge(self, plan: list[Bundle], place: int, used: list[int]) -> dict[int, Bundle]:
-        there = self._random.choice(used)
-        if there == place:
-            return {}
-        return {place: [], there: list(dict.fromkeys([*plan[there], *plan[place]]))}
-
-    def _slice(self, plan: list[Bundle], place: int) -> dict[int, Bundle]:
-        """All groups of a bundle get the same option on an axis: often cells, so that they share them, or nothing."""
-        axis = self._random.randrange(len(self._choices.options))
-        option = self._random.randrange(len(self._choices.options[axis])) if self._random.random() < 0.5 else 0
-        others = list(dict.fromkeys((*group[:axis], option, *group[axis + 1 :]) for group in plan[place]))
-        if set(others) == set(plan[place]) or not all(map(self.fits, others)):
-            return {}
-        return {place: others}
-
-    def _unite(self, plan: list[Bundle], place: int, group: Choice, used: list[int]) -> dict[int, Bundle]:
-        """Two groups give way to one that tells what both did."""
-        there = self._random.choice(used)
-        other = self._random.choice(plan[there])
-        if other == group:
-            return {}
-        union = tuple([
-            self._wider(axis, *pair) for axis, pair in enumerate(zip(group, other, strict=True))
-        ])  # fmt: skip
-        if union in (group, other) or not self.fits(union):
-            return {}
-        change = {there: [each for each in plan[there] if each != other]}
-        rest = [each for each in change.get(place, plan[place]) if each != group]
-        change[place] = rest if union in rest else [*rest, union]
-        return change
-
-    def _wider(self, axis: int, one: int, other: int) -> int:
-        """The option that tells what both do: the cells of the finer level, unless they are the same."""
-        if one == other:
-            return one
-        options = self._choices.options[axis]
-        level = max(part.level if (part := options[at].part) else 0 for at in (one, other))
-        return next(at for at, option in enumerate(options) if option.part and option.part.level == level)
-
-    def _neighbor(self, group: Choice) -> Choice:
-        """Another option on one axis, or an axis exchanged for another."""
-        draw, options = self._random, self._choices.options
-        axis = draw.randrange(len(group))
-        changed = list(group)
-        if draw.random() < 0.5:
-            there = [at for at, option in enumerate(group) if option]
-            absent = [at for at, option in enumerate(group) if not option]
-            if not there or not absent:
-                return group
-            gone, come = draw.choice(there), draw.choice(absent)
-            changed[gone] = 0
-            alike = [
-                at for at, option in enumerate(options[come]) if _kind(option) == _kind(options[gone][group[gone]])
-            ]
-            changed[come] = draw.choice(alike) if alike else draw.randrange(1, max(2, len(options[come])))
-            if changed[come] >= len(options[come]):
-                return group
-            return tuple(changed)
-        if len(options[axis]) < 2:
-            return group
-        if group[axis] and draw.random() < 0.5:
-            changed[axis] = 0
-        else:
-            changed[axis] = draw.randrange(1, len(options[axis]))
-        return tuple(changed)
-
-    def fits(self, group: Choice) -> bool:
-        """Whether a group is not too large."""
-        return self._choices.facts(group).rows <= self._most_rows
-
 
 def _real(plan: list[Bundle], change: dict[int, Bundle]) -> dict[int, Bundle]:
     """A change without the bundles that stay what they are."""
     return {place: bundle for place, bundle in change.items() if set(bundle) != set(plan[place])}
-
-
-def _kind(option: object) -> str | None:
-    part = getattr(option, "part", None)
-    return part.kind if part is not None else None

@@ -7,6 +7,8 @@ bundle with their share t instead is known in closed form,
   sum_b k_b / (p_b + t^2 W_b),   p the precisions from the bundles that stay.
 The new bundle is built for it group by group: of all groups of a pool, the one joins that lowers this error most, until
 none does. If the plan with settled budgets is better than before, the exchange is made, and the next one is tried.
+
+See THEORY section 3.2.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
-from privcube.planning.search.choices import NEVER, Bundle, Choice, Choices, optimal_shares, strengths
+from privcube.planning.search.closed_form import NEVER, Bundle, Choice, Choices, optimal_shares, strengths
 
 ENTRY: Final = 15e-9  # seconds per entry of pool x residuals, for one group that joins
 _JOINS: Final = 40  # groups that time is left for, at least, where the pool has to be cut
@@ -86,14 +88,7 @@ def fitted(choices: Choices, pool: Sequence[Choice], speaks: Floats, precision: 
 
 def _settled(choices: Choices, bundles: Sequence[Bundle], shares: Floats) -> tuple[float, Floats, Floats]:
     """The error, the settled shares and the strengths of a plan."""
-    says = np.concatenate([
-        strengths(
-            choices.sums(bundle)[None],
-            np.array([sum(choices.facts(group).rows for group in bundle)], dtype=np.float64),
-            np.array([choices.slices(bundle)], dtype=np.float64),
-        )
-        for bundle in bundles
-    ])  # fmt: skip
+    says = np.stack([choices.strengths_of(bundle) for bundle in bundles])
     errors, found = optimal_shares(says[None], choices.importance, (shares / shares.sum())[None], _SETTLED)
     return float(errors[0]), found[0], says
 

@@ -5,7 +5,7 @@ of all attributes of a table, a part prod (1 - 1/n) of the variance of a cell. I
 answered from a group of r rows with variance v each, that comes to w r prod (1 - 1/n) v over all its cells. So a
 bundling is compared with others by c_g = sum over the tables that g answers, by the shares e that are best for them
 (cube roots, `privcube.algebra.budgets`), and is dropped if its noise would be too wide to be drawn. Of those that
-remain the best few are worked out exactly, by `privcube.planning.search.bundled`.
+remain the best few are worked out exactly, by `privcube.planning.search.search`.
 
 - *Tables by themselves*; they are always among the few.
 - *Stars*: tables that have their largest attribute, or all but one, in common. With n rows of a table in a slice, a
@@ -16,6 +16,8 @@ remain the best few are worked out exactly, by `privcube.planning.search.bundled
   theirs. The k + 1 then have exclusive or 0: the same block comes from each k of them, and has k + 1 tables at once
   (for k = 3 and 2^n attributes the Boolean Steiner quadruple system, for k = 2 and 2^n - 1 the lines of PG(n-1, 2)).
 - *Fourier coefficients* of as many attributes each, where all are binary.
+
+See THEORY section 3.2.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ Each is a list of bundles:
   projective space. There any t points lie in a hyperplane of PG(t, q), so attributes that are given points, in turn,
   have all their t-way tables covered. PG(2, q) without a line is the affine plane; q = 1 stands for the thin space of
   t + 1 points, whose hyperplanes leave out one.
+
+See THEORY section 3.2.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import numpy as np
 from privcube.algebra.lattice import Integers
 from privcube.model.groups import QueryGroup, cells_groups
 from privcube.model.workload import Workload
-from privcube.planning.search.choices import Bundle, Choice, Choices
+from privcube.planning.search.closed_form import Bundle, Choice, Choices
 
 MOST_ROWS: Final = 2**20  # of one group
 _MOST_GROUPS: Final = 3_000

@@ -21,7 +21,7 @@ import numpy as np
 from privcube.accuracy.layout import with_ranges
 from privcube.accuracy.ranges import bounds
 from privcube.algebra.lattice import Floats, Integers
-from privcube.errors import ArtifactError
+from privcube.errors import ArtifactError, Plain
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table
 
@@ -92,14 +92,16 @@ def _rounding(counts: Floats) -> float:
 def _require_same(margin: _Margin, known: _Known, found: _Known, rounding: float) -> None:
     if not np.allclose(found.counts, known.counts, rtol=_TOLERANCE, atol=_TOLERANCE + rounding):
         shared = " x ".join(part.attribute for part in margin) or "the total"
-        raise ArtifactError(f"{known.file} and {found.file}", expected=f"equal sums for {shared}", given="others")
+        raise ArtifactError(
+            f"{known.file} and {found.file}", expected=f"equal sums for {shared}", given=Plain("others")
+        )
 
 
 def _require_ranges(schema: Schema, published: PublishedTable) -> None:
     """Refuse ranges that are not the sums of their cells."""
     sums = with_ranges(schema, published.table, _cells(schema, published))
     if not np.allclose(published.counts, sums, rtol=_TOLERANCE, atol=_TOLERANCE + _rounding(sums)):
-        raise ArtifactError(published.file, expected="ranges that are the sums of their cells", given="others")
+        raise ArtifactError(published.file, expected="ranges that are the sums of their cells", given=Plain("others"))
 
 
 def _cells(schema: Schema, published: PublishedTable) -> Floats:
@@ -119,7 +121,7 @@ class _Lattice:
 
     def __init__(self, schema: Schema, tables: list[PublishedTable]) -> None:
         self._schema = schema
-        axes = [entry if isinstance(entry, Axis) else Axis(entry) for own in tables for entry in own.table]
+        axes = [Axis.of(entry) for own in tables for entry in own.table]
         used = {(axis.attribute, axis.level) for axis in axes}
         self._levels = {
             axis.attribute: [
@@ -138,7 +140,7 @@ class _Lattice:
         counts = _cells(self._schema, published)
         margin: list[_Part] = []
         for entry in published.table:
-            axis = entry if isinstance(entry, Axis) else Axis(entry)
+            axis = Axis.of(entry)
             levels = self._levels[axis.attribute]
             if axis.attribute in self._alone:
                 counts = counts.sum(axis=len(margin))

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from privcube.errors import ArtifactError, quoted
+from privcube.errors import ArtifactError, Plain, quoted
 from privcube.progress import SYNCING, Progress, Work, silent
 
 CHECKSUMS: Final = "SHA256SUMS"
@@ -91,7 +91,7 @@ def nothing_left(path: Path, subject: str) -> Iterator[None]:
 
 def cannot_write(subject: str, problem: OSError) -> ArtifactError:
     """The disk's complaint as a sentence."""
-    return ArtifactError(subject, expected="a place that can be written", given=problem.strerror or str(problem))
+    return ArtifactError(subject, expected="a place that can be written", given=Plain(problem.strerror or str(problem)))
 
 
 # Checksums
@@ -138,14 +138,14 @@ class Contents:
                 _look(folder / TABLES, f"{TABLES}/", sizes, strange)
         except OSError as problem:
             raise ArtifactError(
-                str(folder), expected="the folder of an artifact", given=problem.strerror or "something else"
+                str(folder), expected="the folder of an artifact", given=Plain(problem.strerror or "something else")
             ) from None
         return cls(folder, sizes, tuple(sorted(strange)))
 
     def path(self, name: str) -> Path:
         """Where a file is, provided that it is there and is a file."""
         if name not in self.sizes:
-            raise ArtifactError(name, expected=f"this file in {quoted(str(self.folder))}", given="none")
+            raise ArtifactError(name, expected=f"this file in {quoted(str(self.folder))}", given=Plain("none"))
         return self.folder / name
 
     def text(self, name: str) -> str:
@@ -156,16 +156,16 @@ class Contents:
         try:
             return path.read_bytes().decode()
         except UnicodeDecodeError:
-            raise ArtifactError(name, expected="text in UTF-8", given="other bytes") from None
+            raise ArtifactError(name, expected="text in UTF-8", given=Plain("other bytes")) from None
         except OSError as problem:
-            raise ArtifactError(name, expected="a file that can be read", given=problem.strerror) from None
+            raise ArtifactError(name, expected="a file that can be read", given=Plain(problem.strerror)) from None
 
     def document(self, name: str) -> Any:
         """A document as JSON."""
         try:
             return json.loads(self.text(name))
         except (ValueError, RecursionError):
-            raise ArtifactError(name, expected="JSON", given="something else") from None
+            raise ArtifactError(name, expected="JSON", given=Plain("something else")) from None
 
     @cached_property
     def checksums(self) -> dict[str, str]:

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privcube.errors import ArtifactError, PrivcubeError
+from privcube.errors import ArtifactError, Plain, PrivcubeError
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Workload, table_cells, table_name
 from privcube.progress import WRITING, Progress, silent, told
@@ -44,7 +44,7 @@ from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance
 from privcube.released.artifact.statements import privacy_statement, registry_record
 from privcube.released.release import Release
 
-__all__ = ["artifact_digest", "open_release", "save", "stage", "synced_folder"]
+__all__ = ["artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
 
 STATEMENT: Final = "PRIVACY.md"
 REGISTRY: Final = "registry.yaml"
@@ -61,7 +61,9 @@ def save(release: Release, folder: str | Path, progress: Progress = silent) -> N
     """Write the artifact of a release into a new folder, all of it or nothing."""
     target = Path(folder)
     if os.path.lexists(target):
-        raise ArtifactError(str(target), expected="a new folder (nothing is overwritten)", given="one that exists")
+        raise ArtifactError(
+            str(target), expected="a new folder (nothing is overwritten)", given=Plain("one that exists")
+        )
     try:
         around = Path(tempfile.mkdtemp(prefix=f".{target.name[:50]}.staged-", dir=target.parent))
     except OSError as problem:
@@ -79,7 +81,7 @@ def stage(release: Release, folder: Path, progress: Progress = silent) -> str:
     try:
         folder.mkdir(exist_ok=True)
         if any(folder.iterdir()):
-            raise ArtifactError(str(folder), expected="a new folder", given="one with files in it")
+            raise ArtifactError(str(folder), expected="a new folder", given=Plain("one with files in it"))
     except OSError as problem:
         raise cannot_write("artifact", problem) from None
     with nothing_left(folder, "artifact"):
@@ -99,6 +101,15 @@ def stage(release: Release, folder: Path, progress: Progress = silent) -> str:
 def artifact_digest(folder: Path) -> str:
     """The SHA-256 of the checksums, which stands for all bytes of an artifact that is unchanged (see below)."""
     return hashlib.sha256(Contents.of(folder).text(CHECKSUMS).encode()).hexdigest()
+
+
+def is_unchanged(folder: Path, digest: str | None) -> bool:
+    """Whether a folder is an artifact of this digest, and every file in it is as it was."""
+    try:
+        require_unchanged(Contents.of(folder))
+        return artifact_digest(folder) == digest
+    except ArtifactError:
+        return False
 
 
 def file_names(workload: Workload) -> list[str]:
@@ -151,7 +162,7 @@ def index_rows(workload: Workload, std_errors: list[float]) -> list[dict[str, An
     """What tables.json lists: per table its number, name, axes, cells, standard error of a cell, and files."""
     from privcube.released.artifact.table_files import file_stems
 
-    axes = [[entry if isinstance(entry, Axis) else Axis(entry) for entry in table] for table in workload]
+    axes = [[Axis.of(entry) for entry in table] for table in workload]
     return [
         {
             "number": number,
@@ -189,11 +200,11 @@ def require_unchanged(contents: Contents) -> None:
     """Refuse an artifact with a file that is gone, or is not what the checksums file lists."""
     for name in (PLAN, MANIFEST, MEASUREMENTS):
         if name not in contents.checksums:
-            raise ArtifactError(CHECKSUMS, expected=f"a checksum of {name}", given="none")
+            raise ArtifactError(CHECKSUMS, expected=f"a checksum of {name}", given=Plain("none"))
     for name in contents.changed():
         contents.path(name)
         raise ArtifactError(
-            name, expected=f"the SHA-256 that {CHECKSUMS} has for it", given="another: one of them was changed"
+            name, expected=f"the SHA-256 that {CHECKSUMS} has for it", given=Plain("another: one of them was changed")
         )
 
 
@@ -203,4 +214,4 @@ def read_plan(contents: Contents) -> Plan:
     try:
         return Plan.from_json(text)
     except (PrivcubeError, ArithmeticError, MemoryError) as problem:
-        raise ArtifactError(PLAN, expected="a plan", given=str(problem)) from None
+        raise ArtifactError(PLAN, expected="a plan", given=Plain(str(problem))) from None

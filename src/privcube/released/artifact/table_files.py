@@ -22,7 +22,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from privcube.algebra.lattice import Floats, Integers
-from privcube.errors import ArtifactError
+from privcube.arrow import array_of, column_of
+from privcube.errors import ArtifactError, Plain
 from privcube.model.groups import group_rows
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
@@ -112,7 +113,7 @@ class TableWriter:
         if entry not in self._safe:
             true = self._true_labels(entry)
             is_text = pa.types.is_string(true.type)
-            self._safe[entry] = pa.array(map(safe_text, true.to_pylist()), pa.string()) if is_text else true
+            self._safe[entry] = column_of([safe_text(text) for text in true.to_pylist()]) if is_text else true
         return self._safe[entry]
 
 
@@ -120,19 +121,19 @@ def _crossed(names: Sequence[str], labels: Sequence[Any]) -> Any:
     """All combinations of labels, the last of them changing fastest."""
     shape = [len(own) for own in labels]
     places = np.unravel_index(np.arange(math.prod(shape)), shape) if names else ()
-    columns = [own.take(pa.array(place)) for own, place in zip(labels, places, strict=True)]
+    columns = [own.take(column_of(place)) for own, place in zip(labels, places, strict=True)]
     return pa.table(columns, names=names)
 
 
 def _with_numbers(labels: Any, values: TableValues) -> Any:
-    numbers = [pa.array(column) for column in number_columns(values).values()]
+    numbers = [column_of(column) for column in number_columns(values).values()]
     return pa.table([*labels.columns, *numbers], names=[*labels.column_names, *NUMBERS])
 
 
 def index_table(rows: Sequence[Mapping[str, Any]]) -> Any:
     """The list of tables for spreadsheets: their names safe, their axes left to the columns of the tables."""
     fields = [name for name in rows[0] if name != "axes"]
-    return pa.table({name: [_safe(row[name]) for row in rows] for name in fields})
+    return pa.table({name: column_of([_safe(row[name]) for row in rows]) for name in fields})
 
 
 def _safe(value: Any) -> Any:
@@ -141,10 +142,10 @@ def _safe(value: Any) -> Any:
 
 def _label_array(labels: Sequence[Label]) -> Any:
     if isinstance(labels, range):
-        return pa.array(np.arange(labels.start, labels.stop))
+        return column_of(np.arange(labels.start, labels.stop))
     if len({type(label) for label in labels}) > 1:  # codes, and (other) or (missing)
-        return pa.array([str(label) for label in labels])
-    return pa.array(labels)
+        return column_of([str(label) for label in labels])
+    return column_of(labels)
 
 
 def csv_bytes(table: Any) -> bytes:
@@ -166,10 +167,12 @@ def read_table(path: Path, subject: str, columns: Sequence[str], cells: int) -> 
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             if (file.metadata.num_rows, file.schema_arrow.names) != (cells, list(columns)):
-                raise ArtifactError(subject, expected=f"{cells:,} rows and the columns of the plan", given="others")
+                raise ArtifactError(
+                    subject, expected=f"{cells:,} rows and the columns of the plan", given=Plain("others")
+                )
             return file.read()
     except (pa.ArrowException, OSError, ValueError, MemoryError):
-        raise ArtifactError(subject, expected="Parquet that can be read", given="something else") from None
+        raise ArtifactError(subject, expected="Parquet that can be read", given=Plain("something else")) from None
 
 
 def read_csv(path: Path, subject: str, types: Mapping[str, str]) -> Any:
@@ -177,9 +180,9 @@ def read_csv(path: Path, subject: str, types: Mapping[str, str]) -> Any:
     try:
         found = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=types))
     except (pa.ArrowException, OSError, ValueError, MemoryError):
-        raise ArtifactError(subject, expected="CSV that can be read", given="something else") from None
+        raise ArtifactError(subject, expected="CSV that can be read", given=Plain("something else")) from None
     if found.column_names != list(types):
-        raise ArtifactError(subject, expected="the columns of the plan", given="others")
+        raise ArtifactError(subject, expected="the columns of the plan", given=Plain("others"))
     return found
 
 
@@ -189,7 +192,7 @@ def read_csv(path: Path, subject: str, types: Mapping[str, str]) -> Any:
 def measurements_bytes(measured: Measurements) -> bytes:
     """The noisy whole numbers as Parquet: group and row of the plan, and the answer, 8 bytes each."""
     groups, rows = _places(measured.plan)
-    table = pa.table({"group": groups, "row": rows, "answer": measured.answers})
+    table = pa.table({"group": column_of(groups), "row": column_of(rows), "answer": column_of(measured.answers)})
     out = io.BytesIO()
     places = dict.fromkeys(("group", "row"), "DELTA_BINARY_PACKED")
     pyarrow.parquet.write_table(
@@ -207,13 +210,13 @@ def read_measurements(path: Path, plan: Plan) -> Measurements:
     """Measurements of a plan from Parquet. A file too short for the plan's rows is refused before any is read."""
     subject, size = path.name, path.stat().st_size
     if plan.rows > size // 8:
-        raise ArtifactError(subject, expected="8 bytes for each of the plan's rows", given=f"{size:,} in all")
+        raise ArtifactError(subject, expected="8 bytes for each of the plan's rows", given=Plain(f"{size:,} in all"))
     table = read_table(path, subject, ("group", "row", "answer"), plan.rows)
     if any(column.type != pa.int64() or column.null_count for column in table.columns):
-        raise ArtifactError(subject, expected="whole numbers of 64 bits", given="others")
-    found = [column.to_numpy() for column in table.columns]
+        raise ArtifactError(subject, expected="whole numbers of 64 bits", given=Plain("others"))
+    found = [array_of(column) for column in table.columns]
     if not all(np.array_equal(own, place) for own, place in zip(found, _places(plan), strict=False)):
-        raise ArtifactError(subject, expected="the groups and rows of the plan, in order", given="others")
+        raise ArtifactError(subject, expected="the groups and rows of the plan, in order", given=Plain("others"))
     return Measurements(plan, found[2])
 
 

@@ -18,9 +18,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privcube.accuracy.privacy import privacy_cost, privacy_limit, verify_privacy
+from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.algebra.lattice import Floats
-from privcube.errors import ArtifactError, PrivcubeError, counted, listed, quoted
+from privcube.arrow import array_of
+from privcube.errors import ArtifactError, Plain, PrivcubeError, counted, listed, quoted
 from privcube.model.amounts import shown
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
@@ -91,7 +92,7 @@ class _Found(NamedTuple):
     content: Any
 
     def numbers(self, name: str) -> Floats:
-        return np.asarray(self.content[name].to_numpy(), dtype=np.float64)
+        return np.asarray(array_of(self.content[name]), dtype=np.float64)
 
     def labels(self) -> list[Any]:
         return list(self.content.drop_columns(list(NUMBERS)).columns)
@@ -158,7 +159,7 @@ class _Artifact:
             self.contents.path(file)
             if table_cells(schema, table) > self.contents.sizes[file] // len(NUMBERS):
                 cells = counted(table_cells(schema, table))
-                raise ArtifactError(file, expected=f"a row for each of {cells} cells", given="fewer bytes")
+                raise ArtifactError(file, expected=f"a row for each of {cells} cells", given=Plain("fewer bytes"))
 
 
 # The checks, each of which returns what it found or raises what is wrong
@@ -184,16 +185,15 @@ def _checksums(artifact: _Artifact) -> str:
 def _plan(artifact: _Artifact) -> str:
     plan = artifact.plan
     if artifact.contents.text(PLAN) != plan_text(plan):
-        raise ArtifactError(PLAN, expected="the plan and nothing else", given="more, or in another order")
+        raise ArtifactError(PLAN, expected="the plan and nothing else", given=Plain("more, or in another order"))
     return f"{PLAN} fits its digest {plan.digest}"
 
 
 def _budget(artifact: _Artifact) -> str:
     plan = artifact.plan
     verify_privacy(plan)
-    currency = "epsilon" if plan.guarantee.kind == "pure" else "rho"
-    cost, limit = _ratio(privacy_cost(plan)), _ratio(privacy_limit(plan))
-    return f"the noise costs {currency} {cost}, the guarantee allows {limit}, added up as fractions"
+    cost, limit = _ratio(privacy_cost(plan)), _ratio(plan.guarantee.capacity)
+    return f"the noise costs {plan.guarantee.currency} {cost}, the guarantee allows {limit}, added up as fractions"
 
 
 def _ratio(amount: Fraction) -> str:
@@ -221,7 +221,7 @@ def _statements(artifact: _Artifact) -> str:
         found = artifact.contents.text(name)
         right = found == text(plan, stated) if same else all(fact in " ".join(found.split()) for fact in facts(plan))
         if not right:
-            raise ArtifactError(name, expected="what follows from the plan", given="something else")
+            raise ArtifactError(name, expected="what follows from the plan", given=Plain("something else"))
     return f"{STATEMENT} and {REGISTRY} say what follows from the plan" + ("" if same else ", as far as facts go")
 
 
@@ -292,11 +292,13 @@ def _index(artifact: _Artifact) -> str:
     std_errors = [float(np.sqrt(np.mean(again["std_error"] ** 2))) for again in artifact.again]
     expected, found = index_rows(artifact.plan.workload, std_errors), artifact.contents.document(INDEX[1])
     if not isinstance(found, list) or not all(map(_same_row, found, expected)) or len(found) != len(expected):
-        raise ArtifactError(INDEX[1], expected="the tables of the plan and their standard errors", given="others")
+        raise ArtifactError(
+            INDEX[1], expected="the tables of the plan and their standard errors", given=Plain("others")
+        )
     table = index_table(found)
     types = {field.name: str(field.type) for field in table.schema}
     if read_csv(artifact.contents.path(INDEX[0]), INDEX[0], types) != table:
-        raise ArtifactError(INDEX[0], expected=f"the tables that {INDEX[1]} lists", given="others")
+        raise ArtifactError(INDEX[0], expected=f"the tables that {INDEX[1]} lists", given=Plain("others"))
     return f"{INDEX[0]} and {INDEX[1]} list the tables of the plan"
 
 

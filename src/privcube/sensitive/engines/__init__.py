@@ -1,1 +1,1 @@
-"""One file, one engine: each counts records where they are. Zone: SENSITIVE."""
+"""One file, one engine, which counts records where they are; `spark_workers` belongs to Spark's. Zone: SENSITIVE."""

@@ -6,19 +6,17 @@ at once (`privcube.sensitive.counting`). Text files are read as text: no type or
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-import numpy as np
-
+from privcube.arrow import array_of
 from privcube.model.attribute import Attribute
 from privcube.progress import READING, Progress, silent
 from privcube.sensitive.coding import DUCKDB, ColumnKind, Dialect, counted_records
-from privcube.sensitive.counting import CODES_IN_MEMORY, Codes, TableCounter, checked_cells, code_bytes
+from privcube.sensitive.counting import CODES_IN_MEMORY, Codes, TableCounter, checked_cells
 from privcube.sensitive.counts import ExactCounts
+from privcube.sensitive.duckdb_session import Columns, connected, narrow_codes, streamed
 from privcube.sensitive.engine import CountRequest
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BATCH: Final = 1 << 18
-_MEMORY: Final = "1GB"  # for DuckDB; a sort by person that needs more goes to a private temporary folder
-_CODE_TYPES: Final = {1: "UTINYINT", 2: "USMALLINT", 4: "UINTEGER"}
 
 
 class Scan(Protocol):
@@ -38,7 +34,7 @@ class Scan(Protocol):
     def name(self) -> str:
         """How messages call it."""
 
-    def columns(self, connection: duckdb.DuckDBPyConnection) -> list[tuple[str, ColumnKind | None]]:
+    def columns(self, connection: duckdb.DuckDBPyConnection) -> Columns:
         """The names of the columns and what kind each is, None if it cannot be coded; no record is read."""
 
     def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
@@ -95,18 +91,9 @@ def coded_batches(
     nobody = ", nobody" if request.person is not None else ""
     query = f"SELECT {narrow_codes(attributes)}{nobody} FROM ({records}) AS counted"
     with without_quotes(name, expected="records that can be read to the end"):
-        reader = connection.sql(query).to_arrow_reader(_BATCH)
-        for batch in reader:
+        for batch in streamed(connection.sql(query), _BATCH):
             if batch.num_rows:
                 yield checked_codes(batch, attributes, request.person)
-
-
-def narrow_codes(attributes: Sequence[Attribute]) -> str:
-    """The codes c0, c1, ... as columns of as few bytes as hold them."""
-    return ", ".join(
-        f"CAST(c{number} AS {_CODE_TYPES[code_bytes(attribute.cells)]}) AS c{number}"
-        for number, attribute in enumerate(attributes)
-    )
 
 
 def checked_codes(batch: pa.RecordBatch, attributes: Sequence[Attribute], person: str | None) -> list[Codes]:
@@ -114,31 +101,6 @@ def checked_codes(batch: pa.RecordBatch, attributes: Sequence[Attribute], person
     for number, attribute in enumerate(attributes):
         if batch.column(number).null_count:
             raise refuse_values(attribute)
-    if person is not None and np.any(batch.column(len(attributes)).to_numpy(zero_copy_only=False)):
+    if person is not None and batch.column(len(attributes)).true_count:
         raise refuse_nobody(person)
-    return [batch.column(number).to_numpy() for number in range(len(attributes))]
-
-
-@contextmanager
-def connected() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB of our own: quiet, bounded, without extensions from elsewhere; its overflow folder is removed."""
-    import duckdb
-
-    with tempfile.TemporaryDirectory(prefix="privcube-") as folder:
-        settings: dict[str, Any] = {
-            "memory_limit": _MEMORY,
-            "temp_directory": folder,
-            "autoinstall_known_extensions": False,
-            "preserve_insertion_order": False,
-            "python_enable_replacements": False,  # a name that is no table must not be looked up among variables
-        }
-        connection = duckdb.connect(":memory:", config=settings)
-        try:
-            # In notebooks without ipywidgets it is off, and cannot be set.
-            if connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (True,):
-                connection.execute("SET enable_progress_bar = false")
-            # Ranges in Parquet files leave NaN out, and DuckDB believes that there is none (duckdb issue 25521).
-            connection.execute("SET disabled_optimizers = 'statistics_propagation'")
-            yield connection
-        finally:
-            connection.close()
+    return [array_of(batch.column(number)) for number in range(len(attributes))]

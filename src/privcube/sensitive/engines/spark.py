@@ -1,8 +1,9 @@
 """The engine for data larger than one machine. Zone: SENSITIVE.
 
-Workers of Spark code and count each partition (`privcube.sensitive.partitions`); the partial counts are summed on the
-cluster and come to the driver piece by piece. With a person column, the coded records are first sent to where all of a
-person's are, and the first so many by their keyed hash are kept. Spark's log is off meanwhile, as it quotes records.
+Workers of Spark code and count each partition (`privcube.sensitive.engines.spark_workers`); the partial counts are
+summed on the cluster and come to the driver piece by piece. With a person column, the coded records are first sent to
+where all of a person's are, and the first so many by their keyed hash are kept. Spark's log is off meanwhile, as it
+quotes records.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from privcube.sensitive.coding import DUCKDB, ColumnKind, coded_records, ranked_
 from privcube.sensitive.counting import checked_cells, tables_within
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.cover import cover
+from privcube.sensitive.duckdb_session import narrow_codes
 from privcube.sensitive.engine import CountRequest, Engine
-from privcube.sensitive.engines.local import narrow_codes
-from privcube.sensitive.partitions import (
+from privcube.sensitive.engines.spark_workers import (
     FIRST_REFUSED,
     PACKED,
     PIECE,
@@ -51,7 +52,7 @@ from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_val
 from privcube.version import __version__
 
 if TYPE_CHECKING:
-    from privcube.sensitive.partitions import Batches
+    from privcube.sensitive.engines.spark_workers import Batches
 
 _PIECES_SUMMED: Final = 64  # by one task
 _PARTIAL_CELLS: Final = 1 << 32  # counted by all tasks together; above this, tasks are made fewer

@@ -1,4 +1,4 @@
-"""The engine that has a database count its own table, view or query, through its usual driver. Zone: SENSITIVE.
+"""The engine that has PostgreSQL count its own table, view or query, through psycopg. Zone: SENSITIVE.
 
 The database codes the records (`privcube.sensitive.coding`) and counts each block of the cover by one plain GROUP BY on
 whole numbers made of the codes; the tables are summed from the blocks here. With a person column, or if there would be
@@ -9,12 +9,10 @@ come. All is read in one read-only snapshot. What a driver says never leaves thi
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +21,13 @@ from privcube.errors import DataError
 from privcube.extras import load
 from privcube.model.attribute import Attribute
 from privcube.progress import COUNTING, READING, Progress, silent
-from privcube.sensitive.coding import DUCKDB, POSTGRESQL, ColumnKind, Dialect, counted_records, quoted_name, quoted_text
+from privcube.sensitive.coding import POSTGRESQL, ColumnKind, counted_records
 from privcube.sensitive.counting import Counts, TableCounter, checked_cells, code_bytes, summed
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.cover import Block, Positions, cover
 from privcube.sensitive.engine import CountRequest
-from privcube.sensitive.engines.local import connected
-from privcube.sensitive.refusals import Plain, checked_kinds, refuse_nobody, refuse_values, without_quotes
-from privcube.sensitive.scans import Columns, column_kind
+from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
+from privcube.sensitive.selects import select_from
 
 Numbers = NDArray[np.int64]
 
@@ -39,42 +36,20 @@ _MANY_TABLES: Final = 2_000  # beyond, the cover takes long to find and has many
 _MOST_SCANS: Final = 4  # blocks that are counted one by one (benchmarks/sql_counting.py)
 _LARGEST_GROUPED: Final = 1 << 20  # combinations of codes; where there are more, few records say the same
 _LARGEST_WORD: Final = 1 << 62
-_END_OF_QUERY: Final = re.compile(r"""(?:;|\s|--[^\n'"$*]*(?=\n|\Z))+\Z""")  # what no quotation or comment can contain
 
 
-class Adapter(Protocol):
-    """What differs between databases; one more database is one more of these."""
-
-    name: str  # how messages call the database: no password
-    dialect: Dialect
-
-    def snapshot(self) -> AbstractContextManager[Any]:
-        """A connection that sees one state of the data and changes nothing; it is closed at the end."""
-
-    def columns(self, connection: Any, statement: str) -> Columns:
-        """The columns of a SELECT and their kinds, None if one cannot be coded; no record is read."""
-
-    def numbers(self, connection: Any, query: str) -> Generator[Numbers, None, None]:
-        """The rows of a query, in batches; its columns are whole numbers of 64 bits and never null."""
-
-
-def sql_engine(url: str, table: str | None, query: str | None) -> SqlEngine:
-    """The engine for a table, a view or a query of a database."""
-    adapter = DuckDBDatabase(url) if url.lower().startswith("duckdb:") else PostgreSQLDatabase(url)
-    if query is not None and table is None:
-        return SqlEngine(adapter, f"query of {adapter.name}", _END_OF_QUERY.sub("", query))
-    if table is not None and query is None:
-        named = ".".join(map(quoted_name, table.split(".")))
-        return SqlEngine(adapter, f"table {table!r} of {adapter.name}", f"SELECT * FROM {named}")
-    given = Plain("neither" if table is None else "both")
-    raise DataError(adapter.name, expected="a table or a query to read from it", given=given)
+def postgresql_engine(url: str, table: str | None, query: str | None) -> SqlEngine:
+    """The engine for a table, a view or a query of a PostgreSQL database."""
+    database = PostgreSQLDatabase(url)
+    asked = select_from(database.name, table, query)
+    return SqlEngine(database, asked.name, asked.statement)
 
 
 class SqlEngine:
     """Counts what one SELECT gives."""
 
-    def __init__(self, adapter: Adapter, name: str, statement: str, most_scans: int = _MOST_SCANS) -> None:
-        self._adapter = adapter
+    def __init__(self, database: PostgreSQLDatabase, name: str, statement: str, most_scans: int = _MOST_SCANS) -> None:
+        self._database = database
         self._name = name
         self._statement = statement
         self._most_scans = most_scans
@@ -82,11 +57,11 @@ class SqlEngine:
     def prepare(self, request: CountRequest) -> None:
         """Check the login, the columns, the size of the tables, and that the database can code; read no record."""
         checked_cells(_sizes(request), request.positions)
-        with self._adapter.snapshot() as connection:
+        with self._database.snapshot() as connection:
             kinds = self._kinds(connection, request)
             query, _ = self._grouped(request, kinds, request.attributes)
             with without_quotes(self._name, expected="a database that can code the declared values and count"):
-                list(self._adapter.numbers(connection, f"{query} LIMIT 0"))
+                list(self._database.numbers(connection, f"{query} LIMIT 0"))
 
     def count(self, request: CountRequest, progress: Progress = silent) -> ExactCounts:
         """Count by blocks, or as the records come."""
@@ -94,7 +69,7 @@ class SqlEngine:
         checked_cells(sizes, request.positions)
         by_blocks = request.person is None and len(request.tables) <= _MANY_TABLES
         blocks = cover(sizes, request.positions) if by_blocks else None
-        with self._adapter.snapshot() as connection:
+        with self._database.snapshot() as connection:
             kinds = self._kinds(connection, request)
             if blocks is not None and len(blocks) <= self._most_scans:
                 counts = self._count_there(connection, request, kinds, blocks, progress)
@@ -104,7 +79,7 @@ class SqlEngine:
 
     def _kinds(self, connection: Any, request: CountRequest) -> dict[str, ColumnKind]:
         with without_quotes(self._name, expected="something that is there, can be read and is one SELECT"):
-            columns = self._adapter.columns(connection, self._statement)
+            columns = self._database.columns(connection, self._statement)
         return checked_kinds(self._name, request, columns)
 
     def _count_there(
@@ -160,7 +135,7 @@ class SqlEngine:
         query, radices = self._grouped(request, kinds, attributes)
         with (
             without_quotes(self._name, expected="records that can be read, by a connection that lasts to the end"),
-            closing(self._adapter.numbers(connection, query)) as batches,
+            closing(self._database.numbers(connection, query)) as batches,
         ):
             for batch in batches:
                 digits = unpacked(batch[:, :-1], radices)
@@ -175,7 +150,7 @@ class SqlEngine:
         self, request: CountRequest, kinds: dict[str, ColumnKind], attributes: Sequence[Attribute]
     ) -> tuple[str, list[int]]:
         """The query for that, and the radices its numbers are made with: one digit more for what is refused."""
-        source, dialect = f"({self._statement}\n) AS asked", self._adapter.dialect
+        source, dialect = f"({self._statement}\n) AS asked", POSTGRESQL
         digits = [f"COALESCE(c{number}, {attribute.cells})" for number, attribute in enumerate(attributes)]
         radices = [attribute.cells + 1 for attribute in attributes]
         records = counted_records(source, attributes, kinds, dialect, request)
@@ -238,8 +213,6 @@ def _runs(radices: Sequence[int]) -> list[range]:
 class PostgreSQLDatabase:
     """PostgreSQL 12 or later, through psycopg."""
 
-    dialect = POSTGRESQL
-
     def __init__(self, url: str) -> None:
         self._psycopg = load("psycopg", extra="postgres", purpose="records in PostgreSQL")
         self._url = f"postgresql:{url.partition(':')[2]}"
@@ -273,7 +246,7 @@ class PostgreSQLDatabase:
         finally:
             connection.close()
 
-    def columns(self, connection: Any, statement: str) -> Columns:
+    def columns(self, connection: Any, statement: str) -> list[tuple[str, ColumnKind | None]]:
         """From the description of a result without rows, in which a domain is the type it is made of.
 
         In the binary format, the server takes one command only: nothing can follow a query.
@@ -314,42 +287,3 @@ _KINDS: Final[dict[int, ColumnKind]] = {
     1700: "decimal",
     1082: "text", 2950: "text",  # date, uuid
 }  # fmt: skip
-
-
-class DuckDBDatabase:
-    """A DuckDB file, opened for reading only."""
-
-    dialect = DUCKDB
-
-    def __init__(self, url: str) -> None:
-        self._file = Path(url.partition("://")[2])
-        self.name = f"DuckDB database {self._file.name!r}"
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Any]:
-        """One transaction."""
-        if not self._file.is_file():
-            raise DataError(self.name, expected="a file that is there")
-        with connected() as connection:
-            with without_quotes(self.name, expected="a DuckDB file that can be read and that nobody is writing to"):
-                connection.execute(f"ATTACH {quoted_text(str(self._file))} AS records (READ_ONLY)")
-                connection.execute("USE records")
-                connection.execute("BEGIN TRANSACTION READ ONLY")
-            yield connection
-
-    def columns(self, connection: Any, statement: str) -> Columns:
-        """The statement is bound, not run; it must be a SELECT, as others would be run."""
-        from duckdb import StatementType
-
-        if [parsed.type for parsed in connection.extract_statements(statement)] != [StatementType.SELECT]:
-            raise DataError(f"query of {self.name}", expected="one SELECT")
-        found = connection.sql(statement)
-        if len({name.casefold() for name in found.columns}) < len(found.columns):
-            raise DataError(self.name, expected="names of columns that differ, and not only in upper and lower case")
-        return [(name, column_kind(str(kind))) for name, kind in zip(found.columns, found.types, strict=True)]
-
-    def numbers(self, connection: Any, query: str) -> Generator[Numbers, None, None]:
-        """Rows by way of Arrow."""
-        for batch in connection.sql(query).to_arrow_reader(_BATCH):
-            if batch.num_rows:
-                yield np.column_stack([column.to_numpy() for column in batch.columns])

@@ -24,9 +24,9 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from privcube.errors import GuaranteeError, LedgerError
-from privcube.model.amounts import decimal_text, shown
-from privcube.model.privacy.composition import capacity, cost
+from privcube.errors import GuaranteeError, LedgerError, Plain
+from privcube.model.amounts import decimal_text, shown, shown_down
+from privcube.model.privacy.composition import cost
 from privcube.model.privacy.guarantee import Guarantee, guarantee_from
 
 FORMAT: Final = "privcube ledger 1"
@@ -83,7 +83,7 @@ def opening(dataset: str, total: Guarantee, *, salt: str, time: datetime) -> Row
         "format": FORMAT,
         "dataset": dataset,
         "total": _guarantee_document(total),
-        "capacity": _ratio_text(capacity(total)),
+        "capacity": _ratio_text(total.capacity),
         "salt": salt,
     }
     return _row("opened", document, sequence=0, previous="", time=time)
@@ -110,7 +110,7 @@ class Account:
         for row in rows:
             self._take(row)
         if not self.hashes:
-            raise LedgerError(subject, expected="the event that opened it", given="no event: it was emptied")
+            raise LedgerError(subject, expected="the event that opened it", given=Plain("no event: it was emptied"))
 
     def reserve(self, plan: str, guarantee: Guarantee, time: datetime) -> Row:
         """The event that takes a release out of what is left."""
@@ -119,8 +119,8 @@ class Account:
         if price > self.left:
             raise GuaranteeError(
                 "privacy budget",
-                expected=f"a release that costs at most what is left, {_shown_down(self.left)}",
-                given=f"one that costs {shown(price)}",
+                expected=f"a release that costs at most what is left, {shown_down(self.left)}",
+                given=Plain(f"one that costs {shown(price)}"),
             )
         document = {
             "number": len(self.entries) + 1,
@@ -158,9 +158,11 @@ class Account:
         number = len(self.hashes)
         subject = f"{self._subject}, event {number}"
         if row.sequence != number or row.previous != (self.hashes[-1] if self.hashes else ""):
-            raise LedgerError(subject, expected="the event that follows", given="another: some are gone or moved")
+            raise LedgerError(
+                subject, expected="the event that follows", given=Plain("another: some are gone or moved")
+            )
         if row.hash != _hash(row.sequence, row.previous, row.event):
-            raise LedgerError(subject, expected="the hash of what it says", given="another: it was changed")
+            raise LedgerError(subject, expected="the hash of what it says", given=Plain("another: it was changed"))
         try:
             document = json.loads(row.event)
             if number == 0:
@@ -170,7 +172,7 @@ class Account:
                 raise ValueError(kind)
             self._apply(subject, kind, document, time)
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
-            raise LedgerError(subject, expected="an event of a ledger", given="something else") from None
+            raise LedgerError(subject, expected="an event of a ledger", given=Plain("something else")) from None
         self.hashes.append(row.hash)
 
     def _apply(self, subject: str, kind: str, document: dict[str, Any], time: datetime) -> None:
@@ -195,7 +197,7 @@ class Account:
         if guarantee.unit != self.total.unit:
             raise LedgerError(subject, expected=f"the unit of the total, {self.total.unit}", given=guarantee.unit)
         if price > self.left:
-            raise LedgerError(subject, expected="a release within the total", given="one that overspends it")
+            raise LedgerError(subject, expected="a release within the total", given=Plain("one that overspends it"))
         self.left -= price
         self.entries[number] = Entry(
             number=number,
@@ -272,12 +274,3 @@ def _ratio(text: str) -> Fraction:
     if amount <= 0:
         raise ValueError(text)
     return amount
-
-
-def _shown_down(amount: Fraction) -> str:
-    """An amount for people, rounded down: never more than is left.
-
-    >>> _shown_down(Fraction(2, 3)), _shown_down(Fraction(1, 2))
-    ('0.666666', '0.5')
-    """
-    return shown(Fraction(-(amount * 10**12 // 1), 10**12)).removeprefix("-")  # below zero, up is towards zero

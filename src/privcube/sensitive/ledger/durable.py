@@ -31,7 +31,7 @@ from fractions import Fraction
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from privcube.errors import LedgerError
+from privcube.errors import LedgerError, Plain
 from privcube.model.privacy.guarantee import Guarantee
 from privcube.sensitive.ledger.account import Account, Entry, Row, opening
 from privcube.sensitive.ledger.sqlite import SQLiteStore
@@ -129,7 +129,7 @@ class DurableLedger:
             raise LedgerError(
                 self._store.name,
                 expected="all events that it had before",
-                given="not all: an older copy or another ledger is in its place",
+                given=Plain("not all: an older copy or another ledger is in its place"),
             )
         self._seen = account.hashes[-1]
         return account
@@ -162,7 +162,7 @@ def _store(location: str, dataset: str) -> Store:
         from privcube.sensitive.ledger.postgresql import PostgreSQLStore
 
         return PostgreSQLStore(location, dataset)
-    raise LedgerError("ledger", expected="a file or postgresql://...", given=f"{scheme}://...")
+    raise LedgerError("ledger", expected="a file or postgresql://...", given=Plain(f"{scheme}://..."))
 
 
 def _require_name(dataset: str) -> None:

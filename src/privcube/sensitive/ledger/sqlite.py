@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from privcube.errors import LedgerError
+from privcube.errors import LedgerError, Plain
 from privcube.sensitive.ledger.account import Row
 
 _PATIENCE: Final = 30.0  # seconds to wait for other writers
@@ -62,7 +62,7 @@ class SQLiteStore:
             if not os.path.lexists(self._path):
                 return []
             if self._path.is_dir():
-                raise LedgerError(self.name, expected="a file", given="a folder")
+                raise LedgerError(self.name, expected="a file", given=Plain("a folder"))
             with closing(_connect(self._path)) as connection:
                 return self._rows(connection)
 
@@ -105,7 +105,7 @@ class SQLiteStore:
             raise LedgerError(self.name, expected=_DAMAGED) from None
         except OSError as problem:
             reason = problem.strerror or "an error of the system"
-            raise LedgerError(self.name, expected="a file that can be made or opened", given=reason) from None
+            raise LedgerError(self.name, expected="a file that can be made or opened", given=Plain(reason)) from None
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -5,6 +5,8 @@ bits it is known to lie in [W, W+1) / 2^n. Whether U < p is decided as soon as t
 on p; both are narrowed until it does. The decision is then exactly that of real numbers, so an event has exactly the
 probability p, whatever the bounds were. It ends with probability 1: the interval and the bounds shrink to points, and U
 equals p with probability 0.
+
+See THEORY section 11.
 """
 
 from __future__ import annotations

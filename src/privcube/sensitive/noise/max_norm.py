@@ -11,6 +11,8 @@ C(r,i); which ones they are is a uniform subset of the n places, their absolute 
 of {1..r}, their signs are free. r and i are drawn from cumulative weights with bounds, narrowed until the bits decide;
 subsets come from sorting random words, all drawn again if two are equal. So every draw has exactly the stated
 probability.
+
+See THEORY section 3.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ proves that U < P(X >= k), and w > t_k proves that it is not; all k at once by o
 t_k, or if w is 0 and the tail goes on beyond the table, more bits of that U are drawn and compared with sharper bounds
 (`Uniform`). So the draws have exactly the given distribution; the words that need more bits are fewer than one in
 10^14.
+
+See THEORY section 11.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The paper's bounds on the error of all k-way tables of d binary attributes, with their constants. Zone: PUBLIC.
+"""The paper's bounds on the error of all k-way tables of d binary attributes, with their constants.
 
 All bounds are on the expected L1 error of one table under a guarantee (epsilon, or epsilon and delta with the classic
 constant 2 ln(2/delta)/epsilon^2), for adding or removing one record. With variance v per cell the expected L1 error of

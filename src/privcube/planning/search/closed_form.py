@@ -8,6 +8,8 @@ residual b, at epsilon = 1 for one row changed (THEORY sections 2 and 3, `privcu
 and the weighted total variance is sum_b k_b / p_b. With n'_g = n_g / s the sum over groups is that of n_g / s^2 + 3/s +
 2/n_g: three sums that are kept apart, so that a group is added or taken away without going through the others.
 Sets of levels are bits of a number, one bit for every level of every axis above its total.
+
+See THEORY section 3.2.
 """
 
 from __future__ import annotations
@@ -120,6 +122,15 @@ class Choices:
         rows = np.array([self.facts(choice).rows for choice in choices], dtype=np.float64)
         signed = np.ones(len(rows)) if signs is None else np.asarray(signs, dtype=np.float64)
         return np.stack([rows * signed, signed, signed / rows]) @ self.speaks(choices)
+
+    def rows(self, bundle: Iterable[Choice]) -> int:
+        """How many rows the groups of a bundle have together."""
+        return sum(self.facts(choice).rows for choice in bundle)
+
+    def strengths_of(self, bundle: Sequence[Choice]) -> Floats:
+        """W of one bundle."""
+        rows, slices = np.array([float(self.rows(bundle))]), np.array([float(self.slices(bundle))])
+        return np.asarray(strengths(self.sums(bundle)[None], rows, slices)[0])
 
     def group(self, choice: Choice) -> QueryGroup:
         """The group itself."""

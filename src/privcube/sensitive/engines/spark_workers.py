@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from privcube.arrow import array_of
 from privcube.sensitive.counting import Codes, Counts, TableCounter, code_bytes
 from privcube.sensitive.cover import Block, Positions
-from privcube.sensitive.engines.local import connected
+from privcube.sensitive.duckdb_session import connected, streamed
 from privcube.version import __version__
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _row(piece: int, counts: Counts | None = None) -> pa.RecordBatch:
 def _coded(work: Work, report: Report, batches: Batches) -> Coded:
     for batch in _queried(work.query, batches, _BATCH, report):
         flags = _refused(batch, len(work.sizes))
-        yield flags, [] if flags else [batch.column(number).to_numpy() for number in range(len(work.sizes))]
+        yield flags, [] if flags else [array_of(batch.column(number)) for number in range(len(work.sizes))]
 
 
 def _queried(query: str, batches: Batches, rows: int, report: Report) -> Batches:
@@ -175,7 +176,7 @@ def _queried(query: str, batches: Batches, rows: int, report: Report) -> Batches
     with connected() as connection:
         connection.execute("SET threads = 1")  # a machine has one worker per core
         connection.register("records", pa.RecordBatchReader.from_batches(first.schema, chain([first], batches)))
-        for batch in connection.sql(query).to_arrow_reader(rows):
+        for batch in streamed(connection.sql(query), rows):
             if batch.num_rows:
                 report(batch.num_rows)
                 yield batch
@@ -184,7 +185,7 @@ def _queried(query: str, batches: Batches, rows: int, report: Report) -> Batches
 def _refused(batch: pa.RecordBatch, attributes: int) -> set[int]:
     """Flags of the attributes that a policy refuses somewhere, and of the person if a record names nobody."""
     flags = {FIRST_REFUSED - number for number in range(attributes) if batch.column(number).null_count}
-    if batch.num_columns > attributes and np.any(batch["nobody"].to_numpy(zero_copy_only=False)):
+    if batch.num_columns > attributes and batch["nobody"].true_count:
         flags.add(FIRST_REFUSED - attributes)
     return flags
 
@@ -200,7 +201,7 @@ def _packed_codes(batch: pa.RecordBatch, packed: np.dtype[np.void]) -> pa.Array:
 
     codes = np.empty(batch.num_rows, dtype=packed)
     for name in packed.names or ():
-        codes[name] = batch[name].to_numpy()
+        codes[name] = array_of(batch[name])
     ends = np.arange(batch.num_rows + 1, dtype=np.int32) * np.int32(packed.itemsize)
     return pa.Array.from_buffers(pa.binary(), batch.num_rows, [None, pa.py_buffer(ends), pa.py_buffer(codes)])
 
@@ -211,7 +212,7 @@ def _unpacked(work: Work, batches: Batches) -> Coded:
 
     gathered: list[Any] = []
     for batch in batches:
-        numbers = batch["flag"].to_numpy()
+        numbers = array_of(batch["flag"])
         flags = set(numbers[numbers != 0].tolist())
         if flags:
             yield flags, []

@@ -1,4 +1,4 @@
-"""Optimised matrices: objective and gradient against dense algebra and differences, the optimum against its bound."""
+"""Optimized matrices: objective and gradient against dense algebra and differences, the optimum against its bound."""
 
 from __future__ import annotations
 

@@ -1,0 +1,333 @@
+"""How far published numbers may be off: variances, shapes of the noise. Zone: PUBLIC.
+
+A published number is a linear query q on the padded cells of a table. Optimal recovery answers it by sum_g r_g . z_g
+over the noisy answers z_g of the groups, with r_g = S_g C q / v_g and C = sum_b Pi_b / p_b (THEORY section 2). So
+- its variance is sum_b |Pi_b q|^2 spread_b / p_b^2, with spread_b = sum_g f_gb u_g / v_g^2, where u_g is the variance
+  of the whole-number noise that was drawn and v_g that of continuous noise, which weighs the groups. |Pi_b q|^2 is a
+  product over the entries of a table, so the variances of all its cells come together, in closed form;
+- its fourth cumulant is a sum over the slices of bundles of what sum r_i^2 and sum r_i^4 over their groups say.
+  Gaussian noise has none; a row of Laplace noise of scale s has 12 s^4; max-norm noise is a radius with the
+  distribution Gamma(m + 1) times uniform points of L1 balls, whose moments are those of Dirichlet variables. Rows have
+  symmetric signs, so that only squares meet.
+Intervals follow from variance and kurtosis (`privcube.accuracy.intervals`).
+
+See THEORY section 11.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, get_args
+
+import numpy as np
+
+from privcube.accuracy.layout import cells_table, recovered_table
+from privcube.accuracy.moments import exact_noise_variances
+from privcube.accuracy.published import padded_cells, published_rows
+from privcube.accuracy.structure import group_family
+from privcube.algebra.lattice import Floats, Integers, ResidualIndex
+from privcube.algebra.residuals import from_residuals, helmert_rows, level_slice, to_residuals
+from privcube.errors import Plain, PlanError
+from privcube.model.frame import Frame
+from privcube.model.groups import GroupPart, PartKind, QueryGroup, cells_groups, has_helmert, product_groups
+from privcube.model.plan import Plan
+from privcube.model.privacy.guarantee import PureDP
+from privcube.model.slices import shared_cells, slice_rows
+from privcube.model.workload import Axis, Table, table_name
+
+_MANY_TABLES: Final = 20_000  # whose residuals are looked up when they are asked for
+_NOTHING: Final = 1e-12
+_KINDS: Final = get_args(PartKind)  # cells first
+
+
+class ErrorBars:
+    """Error bars for tables of one plan with structured groups and optimal recovery."""
+
+    def __init__(self, plan: Plan, tables: Sequence[Table]) -> None:
+        """`tables` must include every table that is asked for later."""
+        if plan.sources is not None:
+            raise PlanError("error bars", expected="a plan with optimal recovery", given=Plain("direct recovery"))
+        self._plan, self._frame = plan, plan.frame
+        self._known_residuals: dict[Table, list[tuple[tuple[int, ...], int]]] = {}
+        self._groups = product_groups(plan.groups)
+        self._weighted_by = plan.noise_variances()
+        tables = list(dict.fromkeys(tables))
+        footprints = cells_groups(self._frame, [recovered_table(self._frame, table) for table in tables])
+        wanted = group_family(self._frame, footprints)
+        self._index = ResidualIndex([len(c) for c in self._frame.fan_outs], wanted)
+        if len(tables) <= _MANY_TABLES:
+            self._known_residuals = {table: [] for table in tables}
+            for batch in self._index.batches(wanted):
+                for member, number in zip(batch.members.tolist(), batch.residuals.tolist(), strict=True):
+                    self._known_residuals[tables[member]].append((batch.levels, number))
+        says = self._index.incidence(group_family(self._frame, self._groups))
+        self._precisions = says.transposed_times(1.0 / self._weighted_by)
+        self._drawn = _drawn_at_most(plan)
+        self._spread = says.transposed_times(self._drawn / self._weighted_by**2)
+        bundles = plan.noised_together if isinstance(plan.guarantee, PureDP) else ()
+        scales = [(list(bundle), float(plan.noise_scale(bundle[0]))) for bundle in bundles]
+        self._single = np.array([bundle[0] for bundle, _ in scales if len(bundle) == 1], dtype=np.int64)
+        self._laplace = np.array([scale for bundle, scale in scales if len(bundle) == 1])
+        self._bundled = [_Bundle.of(plan, bundle, scale) for bundle, scale in scales if len(bundle) > 1]
+        self._known_energies: dict[str | Axis, tuple[Floats, int]] = {}
+
+    @cached_property
+    def _parts(self) -> Integers:
+        """Per group and axis a code of what it measures there, 0 for nothing; it leaves no remainder for cells."""
+        codes = np.zeros((len(self._groups), len(self._frame.fan_outs)), dtype=np.int64)
+        for number, group in enumerate(self._groups):
+            for part in group:
+                codes[number, part.axis] = part.level * len(_KINDS) + _KINDS.index(part.kind)
+        return codes
+
+    @cached_property
+    def _widths(self) -> Floats:
+        """Per group and axis how many cells the group has there, 1 where it has none."""
+        widths = np.ones((len(self._groups), len(self._frame.fan_outs)))
+        for number, group in enumerate(self._groups):
+            for part in group:
+                widths[number, part.axis] = self._frame.sizes[part.axis][part.level]
+        return widths
+
+    def determines(self, table: Table) -> bool:
+        """Whether the measurements say something about every residual of a table."""
+        return all(self._precisions[number] > 0 for _, number in self._residuals(table))
+
+    def variances(self, table: Table) -> Floats:
+        """The variance of every published number of a table."""
+        for entry in table:
+            if entry not in self._known_energies:
+                self._known_energies[entry] = _energies(self._frame, entry)
+        energies = [self._known_energies[entry] for entry in table]
+        scale = math.prod([padded_cells(self._frame, entry) for entry in table])
+        total = np.zeros([len(own) for own, _ in energies])
+        for levels, number in self._residuals(table):
+            if self._precisions[number] <= 0:
+                raise PlanError(table_name(table), expected="a table that the measurements determine")
+            term = np.full((), self._spread[number] / self._precisions[number] ** 2)
+            start = 0
+            for own, axes in energies:
+                column = own.reshape(len(own), -1)[:, np.ravel_multi_index(levels[start : start + axes], own.shape[1:])]
+                term = np.multiply.outer(term, column)
+                start += axes
+            total += term
+        return total / scale
+
+    def query_variance(self, table: Table, padded_weights: Floats) -> float:
+        """The variance of a sum of weights times the padded cells of a table."""
+        return self._moments(table, padded_weights)[0]
+
+    def kurtosis(self, table: Table, padded_weights: Floats) -> float:
+        """The excess kurtosis of the error of such a sum: 0 if normal, 3 if Laplace."""
+        variance, fourth = self._moments(table, padded_weights)
+        return fourth / variance**2 if variance**2 > 0 else 0.0
+
+    def cell_kurtosis(self, table: Table) -> float:
+        """The largest excess kurtosis among a few published numbers of a table.
+
+        These are the first and the last, and for levels that are sums of cells also the sum over the fewest of them:
+        the more there are in a sum, the closer its error is to normal.
+        """
+        if not isinstance(self._plan.guarantee, PureDP):
+            return 0.0
+        rows = [published_rows(self._frame, entry) for entry in table]
+        uneven = any(own is not None for own in rows)  # else cells as they are: all the same
+        places = [[0] * len(table), [-1] * len(table)] if uneven else [[0] * len(table)]
+        if recovered_table(self._frame, table) != cells_table(table):
+            places.append([0 if own is None else int(np.argmin((own**2).sum(axis=1))) for own in rows])
+        found = []
+        for place in places:
+            weights = np.ones(())
+            for entry, own, at in zip(table, rows, place, strict=True):
+                row = own[at] if own is not None else np.eye(1, padded_cells(self._frame, entry), k=0)[0]
+                weights = np.multiply.outer(weights, row)
+            found.append(self.kurtosis(table, weights))
+        return max(found)
+
+    def _residuals(self, table: Table) -> list[tuple[tuple[int, ...], int]]:
+        """The levels of every residual below a table, and its number; found once."""
+        if table not in self._known_residuals:
+            self._known_residuals[table] = self._found_residuals(table)
+        return self._known_residuals[table]
+
+    def _found_residuals(self, table: Table) -> list[tuple[tuple[int, ...], int]]:
+        (footprint,) = cells_groups(self._frame, [recovered_table(self._frame, table)])
+        batches = self._index.batches(group_family(self._frame, [footprint]))
+        found = [(batch.levels, int(batch.residuals[0])) for batch in batches]
+        if any(number < 0 for _, number in found):
+            raise PlanError(table_name(table), expected="a table that error bars were prepared for")
+        return found
+
+    def _moments(self, table: Table, padded_weights: Floats) -> tuple[float, float]:
+        """Variance and fourth cumulant of a query, from the weights r of its recovery."""
+        (footprint,) = cells_groups(self._frame, [recovered_table(self._frame, table)])
+        smoothed = self._smoothed(table, footprint, padded_weights)
+        own_axes = [part.axis for part in footprint]
+        kept = self._kept(own_axes)
+        _, first, same = np.unique(self._parts[kept][:, own_axes], axis=0, return_index=True, return_inverse=True)
+        insides = [[part for part in self._groups[group] if part.axis in own_axes] for group in kept[first].tolist()]
+        rows = [_row_weights(self._frame, footprint, smoothed, inside) for inside in insides]
+        powers = np.array([_powers(*each) for each in rows])[same.ravel()]
+        widths = self._widths[kept]
+        widths[:, own_axes] = 1.0
+        repeats = widths.prod(axis=1)
+        squares, fourths = np.zeros(len(self._groups)), np.zeros(len(self._groups))
+        squares[kept], fourths[kept] = powers[:, 0] / repeats, powers[:, 1] / repeats**3
+        squares /= self._weighted_by**2
+        fourths /= self._weighted_by**4
+        variance = float(squares @ self._drawn)
+        fourth = float(np.sum(12 * self._laplace**4 * fourths[self._single]))
+        spread = dict(zip(kept.tolist(), repeats.tolist(), strict=True))
+        pattern = dict(zip(kept.tolist(), same.ravel().tolist(), strict=True))
+        for bundle in self._bundled:
+            chosen = [group for group in bundle.rows if group in spread]
+            if chosen:
+                squares_of = {
+                    at: _squares_in_slices(self._frame, footprint, rows[at], bundle.levels)
+                    for at in {pattern[group] for group in chosen}
+                }
+                scaled = np.array([spread[group] * self._weighted_by[group] ** 2 for group in chosen])[:, None]
+                per_slice = np.array([squares_of[pattern[group]] for group in chosen]) / scaled
+                fourth += bundle.fourth_cumulant(chosen, per_slice, fourths[chosen])
+        return variance, fourth
+
+    def _kept(self, own_axes: Sequence[int]) -> Integers:
+        """The groups that say something about a table: on other axes they have cells alone."""
+        other = self._parts % len(_KINDS) > 0
+        other[:, own_axes] = False
+        return np.flatnonzero(~other.any(axis=1))
+
+    def _smoothed(self, table: Table, footprint: QueryGroup, padded_weights: Floats) -> Floats:
+        """C q: the query's residuals, each divided by its precision."""
+        chains = [self._frame.fan_outs[part.axis][: part.level] for part in footprint]
+        shape = [self._frame.sizes[part.axis][part.level] for part in footprint]
+        weights = np.asarray(padded_weights, dtype=np.float64)
+        if weights.size != math.prod(shape) or not np.all(np.isfinite(weights)):
+            expected = f"{math.prod(shape):,} finite numbers, one per padded cell"
+            raise PlanError(f"weights on {table_name(table)}", expected=expected, given=weights.shape)
+        coordinates = weights.reshape(shape)
+        for axis, chain in enumerate(chains):
+            coordinates = to_residuals(coordinates, axis, chain)
+        for levels, number in self._residuals(table):
+            where = tuple(level_slice(chain, level) for chain, level in zip(chains, levels, strict=True))
+            if self._precisions[number] > 0:
+                coordinates[where] /= self._precisions[number]
+            elif np.any(np.abs(coordinates[where]) > _NOTHING):
+                raise PlanError(table_name(table), expected="a query that the measurements determine")
+        for axis, chain in enumerate(chains):
+            coordinates = from_residuals(coordinates, axis, chain)
+        return coordinates
+
+
+@dataclass(frozen=True)
+class _Bundle:
+    """A bundle of several groups, as its noise is drawn: in slices."""
+
+    scale: float
+    levels: dict[int, int]  # of the cells that all groups share, by axis
+    slices: int
+    rows: dict[int, int]  # of each group, in a slice
+
+    @classmethod
+    def of(cls, plan: Plan, groups: Sequence[int], scale: float) -> _Bundle:
+        together = [plan.groups[group] for group in groups]
+        slices, rows = slice_rows(plan.frame, together)
+        return cls(scale, dict(shared_cells(together)), slices, dict(zip(groups, rows, strict=True)))
+
+    def fourth_cumulant(self, chosen: Sequence[int], squares: Floats, fourths: Floats) -> float:
+        """The fourth cumulant of what some groups add up to: a sum over slices.
+
+        `squares` are the sums of r^2 over the rows of each group in a slice; slices that differ on axes the table does
+        not have, or below its level, have the same and share a column. `fourths` are the sums of r^4 over all rows.
+        """
+        m = float(sum(self.rows.values()))
+        n = np.array([self.rows[group] for group in chosen], dtype=np.float64)[:, None]
+        alike = self.slices / squares.shape[1]  # how many slices a column stands for, each with its part of the sums
+        squares = squares / alike
+        fourths = fourths[:, None] / self.slices
+        second = 2 * squares / ((n + 1) * (n + 2))
+        same = (24 * fourths + 12 * (squares**2 - fourths)) / ((n + 1) * (n + 2) * (n + 3) * (n + 4))
+        other = 3 * (second.sum(axis=0) ** 2 - np.sum(second**2, axis=0))
+        radius_four = (m + 1) * (m + 2) * (m + 3) * (m + 4) * self.scale**4
+        variance = (m + 1) * (m + 2) * self.scale**2 * second.sum(axis=0)
+        return float(alike * np.sum(radius_four * (same.sum(axis=0) + other) - 3 * variance**2))
+
+
+def _drawn_at_most(plan: Plan) -> Floats:
+    """The variances of the noise that is drawn; of Helmert rows, which differ a little, what none of them exceeds."""
+    helmert = np.array([has_helmert(group) for group in plan.groups])
+    return np.asarray(np.where(helmert, plan.noise_variances(), exact_noise_variances(plan)))
+
+
+def _powers(rows: Floats, repeats: int) -> tuple[float, float]:
+    """The sums of r^2 and r^4 over the rows of a group, before division by its variance."""
+    return repeats * float(np.sum(rows**2)), repeats * float(np.sum(rows**4))
+
+
+def _squares_in_slices(
+    frame: Frame, footprint: QueryGroup, weights: tuple[Floats, int], level_of: dict[int, int]
+) -> Floats:
+    """The sums of r^2 over rows in the same slice, as far as the table tells slices apart."""
+    rows, repeats = weights
+    squares = rows**2 * repeats
+    for at, (axis, level, _) in enumerate(footprint):
+        kept = frame.sizes[axis][min(level_of.get(axis, 0), level)]
+        squares = squares.reshape(*squares.shape[:at], kept, -1, *squares.shape[at + 1 :]).sum(axis=at + 1)
+    return np.asarray(squares.reshape(-1))
+
+
+def _row_weights(
+    frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Sequence[GroupPart]
+) -> tuple[Floats, int]:
+    """The recovery weights r of the rows of a group, and how many rows have each.
+
+    Cells of a table are averaged on axes that the group lacks, added up to the group's level on those it has, and stand
+    for all their children where the group is finer; rows of contrasts and Helmert parts are differences of these sums.
+    """
+    part_of = {part.axis: part for part in inside}
+    answers, repeats = smoothed, 1
+    for at, (axis, level, _) in enumerate(footprint):
+        sizes = frame.sizes[axis]
+        part = part_of.get(axis, GroupPart(axis, 0))
+        if part.level > level:
+            if part.kind != "cells":
+                return np.zeros_like(smoothed), 1
+            repeats *= sizes[part.level] // sizes[level]
+            answers = answers / sizes[part.level]
+            continue
+        lead, tail = answers.shape[:at], answers.shape[at + 1 :]
+        answers = answers.reshape(*lead, sizes[part.level], -1, *tail).sum(axis=at + 1) / sizes[level]
+        if part.kind != "cells":
+            rows = helmert_rows(frame.fan_outs[axis][part.level - 1]).astype(np.float64)
+            if part.kind == "helmert":
+                rows /= np.sqrt((rows**2).sum(axis=1, keepdims=True))
+            families = np.moveaxis(answers, at, -1).reshape(*lead, *tail, -1, rows.shape[1]) @ rows.T
+            answers = np.moveaxis(families.reshape(*lead, *tail, -1), -1, at)
+    return answers, repeats
+
+
+def _energies(frame: Frame, entry: str | Axis) -> tuple[Floats, int]:
+    """|Pi_b q|^2 for every published number q of an entry and all levels b of its axes, and how many axes it has."""
+    (footprint,) = cells_groups(frame, [recovered_table(frame, (entry,))])
+    rows = published_rows(frame, entry)
+    sizes = [frame.sizes[part.axis][: part.level + 1] for part in footprint]
+    if rows is None:  # cells as they are: all the same
+        own = np.ones(())
+        for chain in sizes:
+            own = np.multiply.outer(own, np.diff(np.array(chain), prepend=0) / chain[-1])
+        return np.broadcast_to(own, (padded_cells(frame, entry), *own.shape)), len(footprint)
+    means = np.zeros((len(rows), *(len(chain) for chain in sizes)))
+    for levels in np.ndindex(*means.shape[1:]):
+        averaged = rows.reshape(len(rows), *(chain[-1] for chain in sizes))
+        width = 1
+        for at, (chain, level) in enumerate(zip(sizes, levels, strict=True), start=1):
+            share = chain[-1] // chain[level]
+            blocks = averaged.reshape(*averaged.shape[:at], chain[level], share, *averaged.shape[at + 1 :])
+            averaged, width = blocks.mean(axis=at + 1), width * share
+        means[(slice(None), *levels)] = width * np.sum(averaged.reshape(len(rows), -1) ** 2, axis=1)
+    for axis in range(1, means.ndim):
+        means = np.diff(means, axis=axis, prepend=0)
+    return means, len(footprint)

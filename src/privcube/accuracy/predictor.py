@@ -1,0 +1,85 @@
+"""What the measurements of a plan say about tables, and how far that may be off: one protocol. Zone: PUBLIC.
+
+A plan fixes a linear map from noisy answers to tables, and with it every error. Three implementations know that map:
+- `ClosedForm`: groups that are products over axes, recovered by least squares residual by residual (THEORY section 2);
+- `ExplicitForm`: any groups over a small domain, by dense least squares (THEORY section 12);
+- `DirectForm`: the recovery of step 2, where each table is added up from its own groups and need not agree with others.
+`predictor` chooses, here and nowhere else. Before data is read it predicts; afterwards it recovers.
+
+See THEORY section 11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from privcube.accuracy.closed_form import ClosedForm
+from privcube.accuracy.direct import DirectForm
+from privcube.accuracy.explicit import ExplicitForm
+from privcube.algebra.lattice import Floats
+from privcube.errors import PlanError
+from privcube.model.groups import is_structured
+from privcube.model.plan import Plan
+from privcube.model.workload import Table
+from privcube.progress import Progress, silent
+
+
+class Predictor(Protocol):
+    """Tables from the measurements of one plan, with their errors under the noise that is drawn."""
+
+    def determines(self, table: Table) -> bool:
+        """Whether a table follows from the measurements."""
+
+    def mean_variances(self) -> Floats:
+        """For every table of the workload, the mean variance of its numbers."""
+
+    def variances(self, table: Table) -> Floats:
+        """The variance of every number of a table."""
+
+    def kurtosis(self, table: Table) -> float:
+        """The largest excess kurtosis among the errors of a table's numbers: 0 if normal, 3 if Laplace."""
+
+    def query_moments(self, table: Table, weights: Floats) -> tuple[float, float]:
+        """Variance and excess kurtosis of a sum of weights times the numbers of a table."""
+
+    def source(self, table: Table) -> Table:
+        """The table that is recovered where this one is wanted: ranges, and levels not measured, are sums of it."""
+
+    def derived(self, table: Table, source: Floats) -> Floats:
+        """A table from the numbers of its source."""
+
+    def recover(self, sources: Sequence[Table], answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
+        """Tables that are sources, from the noisy answers to the groups of the plan, one group after the other."""
+
+
+def predictor(plan: Plan, tables: Sequence[Table] | None = None) -> Predictor:
+    """The predictor of a plan; `tables` (by default those of the workload) are the ones to prepare for."""
+    if plan.sources is not None:
+        return DirectForm(plan)
+    if is_structured(plan.groups):
+        return ClosedForm(plan, list(plan.workload) if tables is None else tables)
+    return ExplicitForm(plan)
+
+
+def drawn_table_variances(plan: Plan) -> Floats:
+    """The mean variance of a cell of every table of a plan, exactly, under the whole-number noise that is drawn.
+
+    Plans are made, compared and documented with the variances of continuous noise, as the literature does.
+
+    >>> from privcube import PureDP, Schema, Workload, plan
+    >>> made = plan(Workload.full_cube(Schema.from_sizes({"a": 3})), PureDP(4), "marginals")
+    >>> made.table_variances, drawn_table_variances(made).round(3).tolist()
+    ((0.440..., 0.287...), [0.324, 0.189])
+    """
+    return predictor(plan).mean_variances()
+
+
+def recover(plan: Plan, answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
+    """All tables of a plan's workload from the noisy answers, one group after the other, each in row-major order."""
+    if len(answers) != plan.rows:
+        raise PlanError("answers", expected=f"{plan.rows:,} numbers, one per row of the plan", given=len(answers))
+    found = predictor(plan)
+    source_of = {table: found.source(table) for table in plan.workload}
+    recovered = found.recover(list(dict.fromkeys(source_of.values())), answers, progress)
+    return {table: found.derived(table, recovered[source]) for table, source in source_of.items()}

@@ -1,0 +1,138 @@
+"""The plan with the least total error: of one strategy, or the best of all that "auto" tries. Zone: PUBLIC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from privcube.accuracy.predictor import drawn_table_variances
+from privcube.errors import PlanError, PrivcubeError
+from privcube.model.frame import Frame
+from privcube.model.options import PlanOptions, Strategy
+from privcube.model.plan import Plan
+from privcube.model.privacy.guarantee import Guarantee, PureDP
+from privcube.model.workload import Workload
+from privcube.planning.search.search import search_plan
+from privcube.planning.steps import at_best, plan_of
+from privcube.planning.trees import best_tree, branchings
+from privcube.progress import COMPARING, Progress, silent
+from privcube.strategies import STRATEGIES
+
+_MOST_COMPARED: Final = 10_000  # tables; for more, "auto" takes what the search finds
+_NARROW: Final = 2  # epsilon per row changed; continuous and whole-number variances differ by 1 % at noise of scale 3
+
+
+def least_total(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
+    """The plan of a strategy; "auto" takes the candidate with the least weighted total variance."""
+    if options.strategy == "auto":
+        error = _drawn_error if _is_narrow(guarantee) else _predicted_error
+        return min(candidates(workload, guarantee, options, progress), key=error)
+    if options.strategy == "search":
+        return _searched(workload, guarantee, options, progress)
+    if options.strategy not in STRATEGIES:
+        raise PlanError("strategy", expected="one that is built in", given=options.strategy, available=STRATEGIES)
+    return plan_of(workload, guarantee, options, STRATEGIES[options.strategy].propose(workload, guarantee))
+
+
+def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> list[Plan]:
+    """The plans that "auto" chooses from: all that may be best, or are named in the paper, and can be made.
+
+    Under a pure guarantee the search goes first. It starts from the paper's strategies on the natural axes (base
+    counts, marginals, clusters, and Fourier coefficients of binary attributes), so its plan is no worse than those, and
+    only others are made besides; unless noise is so narrow that the prediction for continuous noise may mislead. For
+    tables of cells under Gaussian noise the residuals are optimal, whatever else there is (THEORY section 4).
+    """
+    found: list[Plan] = []
+    problems: list[PlanError] = []
+
+    def attempt(make: Callable[[], Plan]) -> None:
+        try:
+            found.append(make())
+        except PlanError as problem:
+            problems.append(problem)
+
+    best_steps = options.budgets != "uniform" and options.recovery == "optimal"
+    pure, ranges = isinstance(guarantee, PureDP), bool(branchings(workload))
+    searching = pure and best_steps
+    if searching:
+        attempt(lambda: _searched(workload, guarantee, options, progress))
+    covered = _covered(workload) if searching and found and not _is_narrow(guarantee) else frozenset[Strategy]()
+    if best_steps and not pure and not ranges and not Frame.natural(workload).has_padding:
+        covered = frozenset(STRATEGIES) - {"residual"}
+    for name in STRATEGIES:
+        if name == "sketch" or name in covered:  # sketches are never better than the base counts they project
+            continue
+        attempt(partial(least_total, workload, guarantee, at_best(options, name), progress))
+    if best_steps and ranges:
+        attempt(lambda: best_tree(workload, guarantee, options))
+    if not found:
+        raise problems[0]
+    return found
+
+
+def every_strategy(
+    workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress = silent
+) -> dict[Strategy, Plan | PrivcubeError]:
+    """The plan of each strategy for the total, or why there is none; steps that are both optimal are taken in turn."""
+    names: tuple[Strategy, ...] = ("search", *STRATEGIES)
+    in_turn = options.budgets != "uniform" and options.recovery == "optimal"
+    total = replace(options, objective="total", budgets="iterated" if in_turn else options.budgets)
+    found: dict[Strategy, Plan | PrivcubeError] = {}
+    for number, name in enumerate(names):
+        progress(COMPARING, number, len(names))
+        try:
+            found[name] = least_total(workload, guarantee, replace(total, strategy=name), silent)
+        except PlanError as problem:
+            found[name] = problem
+    progress(COMPARING, len(names), len(names))
+    return found
+
+
+def _is_narrow(guarantee: Guarantee) -> bool:
+    """Whether whole-number noise may be mostly 0, and so smaller than predicted where a group gets much budget."""
+    return isinstance(guarantee, PureDP) and guarantee.epsilon >= _NARROW * guarantee.rows_changed
+
+
+def _predicted_error(made: Plan) -> float:
+    return made.weighted_variance
+
+
+def _drawn_error(made: Plan) -> float:
+    weights = np.array(made.workload.weights) * np.array(made.workload.sizes)
+    return float(weights @ drawn_table_variances(made))
+
+
+def _covered(workload: Workload) -> frozenset[Strategy]:
+    """The strategies that a search on the natural axes starts from, and so is no worse than; for very many tables all.
+
+    Then Fourier coefficients, wavelets and trees of attributes with more than two values would be millions of groups.
+    """
+    if len(workload) > _MOST_COMPARED:
+        return frozenset(STRATEGIES)
+    frame = Frame.natural(workload)
+    covered: set[Strategy] = {"base_counts", "marginals", "clusters", "residual"}
+    if not branchings(workload):
+        covered |= {"hierarchy", "matrix"}  # trees and matrices are for ranges; without any, these are marginals
+        if all(set(chain) <= {2} for chain in frame.fan_outs) and not workload.leveled:
+            covered |= {"fourier", "wavelet"}
+    return frozenset(covered)
+
+
+def _searched(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
+    """What a search finds on the natural axes or, for ranges, on the best tree."""
+    if not isinstance(guarantee, PureDP):
+        raise PlanError("strategy", expected="a pure guarantee for a search over bundles", available=["residual"])
+    if options.recovery != "optimal" or options.budgets == "uniform":
+        raise PlanError("strategy", expected="optimal recovery and budgets for a search over bundles")
+    if branchings(workload):
+        with suppress(PlanError):
+            tree = best_tree(workload, guarantee, options)
+            flat = search_plan(workload, guarantee, replace(options, effort="fast"), Frame.natural(workload))
+            better = search_plan(workload, guarantee, options, tree.frame, also=[tree], progress=progress)
+            return min(flat, better, key=_predicted_error)
+    return search_plan(workload, guarantee, options, Frame.natural(workload), progress=progress)
