@@ -15,7 +15,7 @@ help:
 	@echo "make test    run the whole test suite"
 	@echo "make check   lint, types, import contracts, doctests, generated pages"
 	@echo "make bench   measure speed and memory"
-	@echo "make audit   attack the noise with a million runs a side, kill 300 releases (half an hour)"
+	@echo "make audit   attack the noise with a million runs a side, 10,000 plans, 300 kills (half an hour)"
 	@echo "make experiments   regenerate docs/results and the pages accuracy.md and scale.md in docs/guide (half an hour)"
 	@echo "make docs    regenerate the generated pages (docs/cli.md)"
 	@echo "make clean   remove .venv and caches"
@@ -61,7 +61,8 @@ bench: $(VENV)/.development
 	$(BIN)/python benchmarks/spark_counting.py
 
 audit: $(VENV)/.development
-	PRIVCUBE_AUDIT_BUNDLES=1000000 PRIVCUBE_KILLS=300 $(BIN)/python -m pytest tests/audit tests/cli/test_kills.py
+	PRIVCUBE_AUDIT_BUNDLES=1000000 PRIVCUBE_AUDIT_PLANS=10 PRIVCUBE_KILLS=300 $(BIN)/python -m pytest \
+	  tests/audit tests/cli/test_kills.py tests/planning/test_random_plans.py
 
 experiments: $(VENV)/.development
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m experiments all

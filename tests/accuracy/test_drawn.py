@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from coded_records import CodedRecords
 
 from privcube import ZCDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, linear, plan
 from privcube.accuracy.closed_form import row_shares
@@ -23,8 +22,7 @@ from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, group_rows, row_weights
 from privcube.planning.steps import with_bundles
 from privcube.planning.trees import bundles_by_weight
-from privcube.sensitive.gate import measure
-from privcube.sensitive.ledger import MemoryLedger
+from privcube.sensitive.gate import SystemNoise, _noise
 
 WIDE = Schema.from_sizes({"a": 2, "x": 60})
 SMALL = Schema.from_sizes({"a": 2, "b": 3, "c": 2})
@@ -80,14 +78,15 @@ def recovery_matrix(made: Plan) -> np.ndarray:
         (sketched, 700),
     ],
 )
-def test_whole_releases_have_the_stated_variance_and_not_the_predicted_one(make: Callable[[], Plan], runs: int) -> None:
+def test_noise_of_the_gate_has_the_stated_variance_and_not_the_predicted_one(
+    make: Callable[[], Plan], runs: int
+) -> None:
     """Within five standard errors, of the variance summed over all cells; that of continuous noise is further away.
 
-    There are no records, so that what comes back is the error.
+    Without records, what is recovered from the noise is the error.
     """
     made = make()
-    engine = CodedRecords(made.workload.schema, [])
-    answers = np.array([measure(made, engine, MemoryLedger(made.guarantee)).answers for _ in range(runs)])
+    answers = np.array([_noise(made, SystemNoise()) for _ in range(runs)])
     squares = np.sum((answers @ recovery_matrix(made).T) ** 2, axis=1)
     cells = [math.prod(counts.shape) for counts in recover(made, answers[0]).values()]
     five_errors = 5 * squares.std() / runs**0.5

@@ -7,10 +7,11 @@ From the frequencies on both sides Clopper and Pearson give a lower bound on P a
 epsilon that holds with 99.9 % probability.
 
 So one audit in a thousand calls a right mechanism wrong. An audit that does is repeated with fresh draws, and only the
-second verdict counts: a right mechanism fails both once in a million times, and the mutants fail both.
+second verdict counts: a right mechanism fails both once in a million times. Mutants fail the first.
 
-Laplace noise is drawn a million times a side, Gaussian noise four million times, as the events that count are rare
-there, and max-norm bundles PRIVCUBE_AUDIT_BUNDLES times (50,000 here, 1,000,000 in `make audit`).
+Laplace noise is drawn a million times a side, or a third of that where a matrix has many rows, Gaussian noise two
+million times, as the events that count are rare there, and max-norm bundles PRIVCUBE_AUDIT_BUNDLES times (50,000 here,
+1,000,000 in `make audit`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from privcube.sensitive.gate import SystemNoise, _noise
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise
 
 RUNS = 1_000_000
-GAUSSIAN_RUNS = 4_000_000
+MATRIX_RUNS = 300_000
+GAUSSIAN_RUNS = 2_000_000
 BUNDLES = int(os.environ.get("PRIVCUBE_AUDIT_BUNDLES", "50000"))
 RISK = 1e-3 / 2  # of each of the two bounds
 
@@ -61,6 +63,11 @@ def audited_epsilon(audit: Audit, limit: float, delta: float = 0.0) -> float:
     """The bound of an audit; if it is above the limit, that of a second one."""
     first = epsilon_lower_bound(*audit(), delta)
     return first if first <= limit else epsilon_lower_bound(*audit(), delta)
+
+
+def caught(audit: Audit, limit: float, delta: float = 0.0) -> bool:
+    """Whether one audit condemns a mutant."""
+    return epsilon_lower_bound(*audit(), delta) > limit
 
 
 def test_an_audit_condemns_only_if_a_second_one_does() -> None:
@@ -113,7 +120,7 @@ MUTANTS: dict[str, Callable[[list[Fraction]], tuple[list[Fraction], int]]] = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants_are_caught(name: str) -> None:
-    assert audited_epsilon(laplace_audit(*MUTANTS[name](plan_scales(PureDP(1)))), 1.0) > 1
+    assert caught(laplace_audit(*MUTANTS[name](plan_scales(PureDP(1)))), 1.0)
 
 
 def test_replacing_a_record_is_within_the_promise_when_it_is_planned_for() -> None:
@@ -134,14 +141,14 @@ def matrix_audit(guarantee: PureDP | ZCDP, change: Callable[[np.ndarray], np.nda
     moved = change(group.matrix)
 
     def scores(there: bool) -> np.ndarray:
-        total = np.zeros(RUNS)
+        total = np.zeros(MATRIX_RUNS)
         for step in moved[moved != 0].tolist():
             at = step if there else 0
             if isinstance(guarantee, PureDP):
-                answer = discrete_laplace(part * made.noise_scale(0), RUNS) + at
+                answer = discrete_laplace(part * made.noise_scale(0), MATRIX_RUNS) + at
                 total += (np.abs(answer - step) - np.abs(answer)) / float(part * made.noise_scale(0))
             else:
-                answer = discrete_gaussian(part * made.noise_variance(0), RUNS) + at
+                answer = discrete_gaussian(part * made.noise_variance(0), MATRIX_RUNS) + at
                 total += (step**2 - 2.0 * step * answer) / (2 * float(part * made.noise_variance(0)))
         return total
 
@@ -177,15 +184,15 @@ def test_matrices_keep_their_promise_and_use_it_up(neighbors: str) -> None:
     ids=["noise 15 % short", "replace_one treated as add_remove", "replace_one, noise 15 % short"],
 )
 def test_matrices_with_too_little_noise_are_caught(guarantee: PureDP, change: Callable, part: Fraction) -> None:
-    assert audited_epsilon(matrix_audit(guarantee, change, part), 1.0) > 1
+    assert caught(matrix_audit(guarantee, change, part), 1.0)
 
 
 def test_gaussian_matrices_keep_their_promise() -> None:
-    """rho = 1/2 implies an epsilon at every delta; half the variance is caught."""
+    """rho = 1/2 implies an epsilon at every delta; a third of the variance is caught."""
     guarantee, delta = ZCDP("0.5"), 0.05
     limit = float(guarantee.epsilon(delta="0.05"))
     assert audited_epsilon(matrix_audit(guarantee, added, Fraction(1)), limit, delta) <= limit
-    assert audited_epsilon(matrix_audit(guarantee, added, Fraction(1, 3)), limit, delta) > limit
+    assert caught(matrix_audit(guarantee, added, Fraction(1, 3)), limit, delta)
 
 
 # Max-norm noise
@@ -208,7 +215,7 @@ def test_max_norm_bundles_keep_their_promise_and_use_it_up() -> None:
 
 
 def test_a_max_norm_bundle_with_noise_10_percent_short_is_caught() -> None:
-    assert audited_epsilon(max_norm_audit(Fraction(9, 10)), 1.0) > 1
+    assert caught(max_norm_audit(Fraction(9, 10)), 1.0)
 
 
 # Slices
@@ -243,12 +250,12 @@ def sliced_audit(moved: tuple[int, ...], runs: int) -> Audit:
 
 def test_bundles_in_slices_keep_their_promise_and_use_it_up() -> None:
     """A record in one slice of two: the noise of one draw, half the rows."""
-    assert 0.7 <= audited_epsilon(sliced_audit((0,), 5000), 1.0) <= 1
+    assert 0.7 <= audited_epsilon(sliced_audit((0,), 3000), 1.0) <= 1
 
 
 def test_slices_are_not_noised_together() -> None:
     """Records in two slices cost twice: were they noised together, by the larger norm, they would cost once."""
-    assert audited_epsilon(sliced_audit((0, 7), 1500), 1.0) > 1
+    assert caught(sliced_audit((0, 7), 1500), 1.0)
 
 
 # Gaussian noise
@@ -313,7 +320,7 @@ def test_gaussian_plans_keep_their_promise_and_use_up_what_their_noise_gives(
 def test_gaussian_noise_5_percent_short_is_caught(guarantee: ZCDP | ApproxDP, delta: str) -> None:
     exact = exact_epsilon(plan_variances(guarantee), float(delta))
     short = plan_variances(guarantee, factor=Fraction(95, 100) ** 2)
-    assert audited_epsilon(gaussian_audit(short), exact, float(delta)) > exact
+    assert caught(gaussian_audit(short), exact, float(delta))
 
 
 @pytest.mark.parametrize("rho", ["0.1", "0.5"])

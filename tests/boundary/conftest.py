@@ -27,7 +27,7 @@ def run_tool() -> Callable[..., subprocess.CompletedProcess[str]]:
         environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "NO_COLOR": "1", "COLUMNS": "200"}
         program = sys.executable if name == "python" else str(Path(sys.executable).with_name(name))
         return subprocess.run(
-            [program, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+            [program, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
         )
 
     return run

@@ -65,36 +65,36 @@ def test_without_a_command_it_shows_its_help(privcube: Command) -> None:
 # init, then plan
 
 
-def test_init_writes_a_spec_that_plan_understands(privcube: Command, tmp_path: Path) -> None:
-    assert _said(privcube("init")) == "wrote spec.toml; next: edit it, then `privcube plan spec.toml`\n"
+def test_init_writes_a_spec_that_plan_understands(said: Said, tmp_path: Path) -> None:
+    assert said("init") == "wrote spec.toml; next: edit it, then `privcube plan spec.toml`\n"
     assert [file.name for file in tmp_path.iterdir()] == ["spec.toml"]
-    text = _said(privcube("plan", "spec.toml", "--tables", "0"))
+    text = said("plan", "spec.toml", "--tables", "0")
     assert "Workload    38 tables, 1,089 cells" in text
     assert len(_listed(text)) == 38
     assert "draft" not in text
     assert [file.name for file in tmp_path.iterdir()] == ["spec.toml"]
 
 
-def test_init_takes_a_path(privcube: Command, tmp_path: Path) -> None:
-    assert "`privcube plan 'my spec.toml'`" in _said(privcube("init", "my spec.toml"))
+def test_init_takes_a_path(said: Said, tmp_path: Path) -> None:
+    assert "`privcube plan 'my spec.toml'`" in said("init", "my spec.toml")
     assert (tmp_path / "my spec.toml").exists()
 
 
-def test_plan_needs_no_data(privcube: Command, write_spec: Write) -> None:
+def test_plan_needs_no_data(said: Said, write_spec: Write) -> None:
     write_spec(data='source = "no/such/file.csv"')
-    assert "2 attributes, 20 combinations of values" in _said(privcube("plan", "spec.toml"))
+    assert "2 attributes, 20 combinations of values" in said("plan", "spec.toml")
 
 
-def test_plan_shows_the_predicted_error_of_each_table(privcube: Command, write_spec: Write) -> None:
+def test_plan_shows_the_predicted_error_of_each_table(said: Said, write_spec: Write) -> None:
     """S = I, epsilon 1: a cell of a table that adds up n base counts has variance 2n."""
     write_spec()
-    lines = [line.split() for line in _listed(_said(privcube("plan", "spec.toml", "--strategy", "base_counts")))]
+    lines = [line.split() for line in _listed(said("plan", "spec.toml", "--strategy", "base_counts"))]
     assert lines == [["sex", "2", "4.47"], ["age", "10", "2.00"], ["sex", "x", "age", "20", "1.41"]]
 
 
-def test_plan_as_json_carries_a_digest_of_its_content(privcube: Command, write_spec: Write) -> None:
+def test_plan_as_json_carries_a_digest_of_its_content(said: Said, write_spec: Write) -> None:
     write_spec()
-    document = json.loads(_said(privcube("plan", "spec.toml", "--json")))
+    document = json.loads(said("plan", "spec.toml", "--json"))
     digest = document.pop("digest")
     document.pop("drawn_variance_per_cell")  # follows from the rest
     content = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -103,11 +103,11 @@ def test_plan_as_json_carries_a_digest_of_its_content(privcube: Command, write_s
     assert document["guarantee"]["amounts"] == {"epsilon": "1"}
 
 
-def test_plan_states_the_variance_of_the_noise_that_is_drawn(privcube: Command, write_spec: Write) -> None:
+def test_plan_states_the_variance_of_the_noise_that_is_drawn(said: Said, write_spec: Write) -> None:
     """S = I, epsilon 1: discrete Laplace noise of scale 1 has variance 1.841347, not 2; plans can be read back."""
     write_spec()
     options = ["plan", "spec.toml", "--strategy", "base_counts"]
-    text = _said(privcube(*options, "--json"))
+    text = said(*options, "--json")
     document = json.loads(text)
     assert document["predicted_variance_per_cell"] == pytest.approx([20, 4, 2])
     assert document["drawn_variance_per_cell"] == pytest.approx([18.41347, 3.682694, 1.841347], rel=1e-6)
@@ -118,7 +118,7 @@ def test_plan_states_the_variance_of_the_noise_that_is_drawn(privcube: Command, 
     )
     mean = {kind: (2 * 10 + 10 * 2 + 20 * 1) / 32 * row for kind, row in {"predicted": 2, "drawn": 1.841347}.items()}
     shown = f"{mean['predicted'] ** 0.5:.2f} (root mean square), {mean['drawn'] ** 0.5:.2f} with the whole-number noise"
-    assert shown in _said(privcube(*options))
+    assert shown in said(*options)
 
 
 def test_the_same_spec_gives_the_same_bytes(privcube: Command, write_spec: Write) -> None:
@@ -128,42 +128,42 @@ def test_the_same_spec_gives_the_same_bytes(privcube: Command, write_spec: Write
 
 
 @pytest.mark.parametrize("strategy", sorted(STRATEGIES))
-def test_every_strategy_can_be_chosen(privcube: Command, write_spec: Write, strategy: str) -> None:
+def test_every_strategy_can_be_chosen(said: Said, write_spec: Write, strategy: str) -> None:
     write_spec()
     if strategy == "residual":  # overlapping rows: Gaussian noise only
         write_spec(privacy='rho = "0.5"')
-    document = json.loads(_said(privcube("plan", "spec.toml", "--strategy", strategy, "--json")))
+    document = json.loads(said("plan", "spec.toml", "--strategy", strategy, "--json"))
     assert document["options"]["strategy"] == strategy
 
 
-def test_the_options_win_over_the_spec(privcube: Command, write_spec: Write) -> None:
+def test_the_options_win_over_the_spec(said: Said, write_spec: Write) -> None:
     write_spec(plan='strategy = "base_counts"\nbudgets = "optimal"\nrecovery = "optimal"\neffort = "fast"')
     options = ["--strategy", "marginals", "--budgets", "uniform", "--recovery", "direct"]
-    document = json.loads(_said(privcube("plan", "spec.toml", "--json", *options)))
+    document = json.loads(said("plan", "spec.toml", "--json", *options))
     expected = {"strategy": "marginals", "budgets": "uniform", "recovery": "direct", "effort": "fast"}
     expected["objective"] = "total"
     assert document["options"] == expected
-    document = json.loads(_said(privcube("plan", "spec.toml", "--json")))
+    document = json.loads(said("plan", "spec.toml", "--json"))
     assert document["options"]["strategy"] == "base_counts"
 
 
-def test_tables_says_how_many_to_list(privcube: Command, write_spec: Write) -> None:
+def test_tables_says_how_many_to_list(said: Said, write_spec: Write) -> None:
     attributes = "\n".join(f'[[attributes]]\nname = "a{i}"\nsize = 2' for i in range(7))
     write_spec(attributes=attributes, workload="all_kway = [2]", plan=MARGINALS)
-    few = _said(privcube("plan", "spec.toml", "--tables", "2"))
+    few = said("plan", "spec.toml", "--tables", "2")
     assert _listed(few)[2:] == ["... and 19 more tables (--tables 0 lists all)"]
-    assert len(_listed(_said(privcube("plan", "spec.toml", "--tables", "0")))) == 21
-    assert "... and 1 more table (" in _said(privcube("plan", "spec.toml"))
+    assert len(_listed(said("plan", "spec.toml", "--tables", "0"))) == 21
+    assert "... and 1 more table (" in said("plan", "spec.toml")
 
 
-def test_plan_reads_every_kind_of_guarantee(privcube: Command, write_spec: Write) -> None:
+def test_plan_reads_every_kind_of_guarantee(said: Said, write_spec: Write) -> None:
     for privacy, shown in (
         ('epsilon = "0.1"\nneighbors = "replace_one"', "epsilon = 0.1 (pure), replacing one row"),
         ('epsilon = "1"\ndelta = "1e-6"', "epsilon = 1, delta = 0.000001, adding or removing one row"),
         ('rho = "1/3"', "rho = 0.333334 (zCDP), adding or removing one row"),
     ):
         write_spec(privacy=privacy, plan=MARGINALS)
-        assert f"Guarantee   {shown}\n" in _said(privcube("plan", "spec.toml"))
+        assert f"Guarantee   {shown}\n" in said("plan", "spec.toml")
 
 
 def test_names_are_shown_as_they_are(privcube: Command, write_spec: Write) -> None:
@@ -197,13 +197,13 @@ def test_a_reader_that_leaves_early_sees_no_traceback(program: Path, write_spec:
 # init --domain
 
 
-def test_init_takes_private_pgm_domains(privcube: Command, tmp_path: Path) -> None:
+def test_init_takes_private_pgm_domains(said: Said, tmp_path: Path) -> None:
     (tmp_path / "adult-domain.json").write_text('{"age": 85, "sex": 2}', encoding="utf-8")
-    _said(privcube("init", "--domain", "adult-domain.json"))
+    said("init", "--domain", "adult-domain.json")
     spec = Spec.read(tmp_path / "spec.toml")
     assert {attribute.name: attribute.cells for attribute in spec.schema} == {"age": 85, "sex": 2}
     assert spec.data.source == "adult.csv"
-    assert "2 attributes, 170 combinations of values" in _said(privcube("plan", "spec.toml", "--strategy", "marginals"))
+    assert "2 attributes, 170 combinations of values" in said("plan", "spec.toml", "--strategy", "marginals")
 
 
 # init --from
@@ -214,15 +214,15 @@ def _csv(folder: Path, *columns: list[object]) -> None:
     (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _drafted(privcube: Command, folder: Path) -> dict[str, dict[str, object]]:
-    _said(privcube("init", "--from", "people.csv"))
+def _drafted(said: Said, folder: Path) -> dict[str, dict[str, object]]:
+    said("init", "--from", "people.csv")
     with (folder / "spec.toml").open("rb") as stream:
         return {attribute["name"]: attribute for attribute in tomllib.load(stream)["attributes"]}
 
 
-def test_a_draft_lists_sorted_values_and_is_marked(privcube: Command, tmp_path: Path) -> None:
+def test_a_draft_lists_sorted_values_and_is_marked(said: Said, tmp_path: Path) -> None:
     _csv(tmp_path, ["ward", "b", "c", "a"], ["rooms", 10, 9, -1], ["code", "007", "7", "10"], ["ok", "x", "", "y"])
-    drafted = _drafted(privcube, tmp_path)
+    drafted = _drafted(said, tmp_path)
     assert [attribute["values"] for attribute in drafted.values()] == [
         ["a", "b", "c"],
         [-1, 9, 10],
@@ -233,28 +233,27 @@ def test_a_draft_lists_sorted_values_and_is_marked(privcube: Command, tmp_path: 
     assert all(attribute["draft"] is True for attribute in drafted.values())
 
 
-def test_a_plan_of_a_draft_says_so(privcube: Command, tmp_path: Path) -> None:
+def test_a_plan_of_a_draft_says_so(said: Said, tmp_path: Path) -> None:
     _csv(tmp_path, ["ward", "b", "a"], ["rooms", 1, 2])
-    said = _said(privcube("init", "--from", "people.csv"))
-    assert "remove `draft = true`" in said
-    assert "Drafted from data, not yet confirmed: ward, rooms." in _said(privcube("plan", "spec.toml"))
+    assert "remove `draft = true`" in said("init", "--from", "people.csv")
+    assert "Drafted from data, not yet confirmed: ward, rooms." in said("plan", "spec.toml")
     spec = tmp_path / "spec.toml"
     spec.write_text(spec.read_text(encoding="utf-8").replace("draft = true", ""), encoding="utf-8")
-    assert "raft" not in _said(privcube("plan", "spec.toml"))
+    assert "raft" not in said("plan", "spec.toml")
 
 
-def test_many_numbers_become_bins(privcube: Command, tmp_path: Path) -> None:
+def test_many_numbers_become_bins(said: Said, tmp_path: Path) -> None:
     _csv(tmp_path, ["income", *range(0, 30300, 300)], ["share", *(i / 100 for i in range(101))])
-    drafted = _drafted(privcube, tmp_path)
+    drafted = _drafted(said, tmp_path)
     assert drafted["income"]["bins"] == list(range(0, 40000, 5000))
     assert drafted["share"]["bins"][0] == 0
     assert "values" not in drafted["income"]
-    _said(privcube("plan", "spec.toml", "--strategy", "marginals"))
+    said("plan", "spec.toml", "--strategy", "marginals")
 
 
-def test_a_draft_reads_what_spreadsheets_write(privcube: Command, tmp_path: Path) -> None:
+def test_a_draft_reads_what_spreadsheets_write(said: Said, tmp_path: Path) -> None:
     """A byte order mark, quotes, CRLF and an empty last line."""
     (tmp_path / "people.csv").write_bytes(b'\xef\xbb\xbfward,n\r\n"a, b",1\r\n"c ""d""",2\r\n\r\n')
-    drafted = _drafted(privcube, tmp_path)
+    drafted = _drafted(said, tmp_path)
     assert drafted["ward"]["values"] == ["a, b", 'c "d"']
     assert drafted["n"]["values"] == [1, 2]

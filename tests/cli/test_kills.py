@@ -1,6 +1,6 @@
 """kill -9 of a whole release, at every step and at any moment: every release is accounted for, no file is missing.
 
-PRIVCUBE_KILLS says how many random moments are tried (8 here, 300 in `make audit`).
+PRIVCUBE_KILLS says how many random moments are tried (4 here, 300 in `make audit`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from privcube import Spec
 from privcube.pipeline import ledger_status, recover_ledger
 from privcube.released.artifact.verification import verify
 
-KILLS = int(os.environ.get("PRIVCUBE_KILLS", "8"))
+KILLS = int(os.environ.get("PRIVCUBE_KILLS", "4"))
 DRIVER = """
 import os, signal, sys
 from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -201,30 +201,51 @@ def _require_declared(schema: Schema, columns: dict[str, np.ndarray]) -> None:
             assert odd == {"sex": {"other", ""}, "diagnosis": {"eyes"}}.get(attribute.name, set())
 
 
-def _press(times: int) -> None:
-    for _ in range(times):
-        signal.raise_signal(signal.SIGINT)
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Interrupts as on a terminal: under nohup and in the background of a script, processes ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
+def _press() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_the_first_interrupt_ends_a_search_and_the_next_one_the_command(terminal: _Terminal) -> None:
     with Progress() as progress, progress.stopping_early():
         progress("planning", 0, 100)
-        _press(1)
+        _press()
         with pytest.raises(Enough):
             progress("planning", 1, 100)
         with pytest.raises(KeyboardInterrupt):
-            _press(1)
+            _press()
     assert "stopped early: this is the best plan so far\n" in terminal.getvalue()
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_of_other_stages_is_one(terminal: _Terminal) -> None:
     with Progress() as progress, progress.stopping_early():
         progress("trying strategies", 0, 9)
         with pytest.raises(KeyboardInterrupt):
-            _press(1)
+            _press()
     assert "stopped early" not in terminal.getvalue()
 
 
+def test_interrupts_that_are_ignored_stay_so(terminal: _Terminal, interrupts: None) -> None:
+    """No hint of what Ctrl-C would do either."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Progress() as progress, progress.stopping_early():
+        for done in range(6):
+            progress("planning", done, 100)
+            _press()
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    assert "Ctrl-C" not in terminal.getvalue()
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_how_to_stop_is_told_when_a_search_takes_long(terminal: _Terminal) -> None:
     with Progress() as progress:
         with progress.stopping_early():

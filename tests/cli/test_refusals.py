@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+Here = Callable[..., Any]
 Refused = Callable[..., str]
 Write = Callable[..., Path]
 
@@ -72,10 +74,10 @@ BAD_AMOUNTS = [
 
 @pytest.mark.parametrize(("parts", "words"), BAD_SPECS.values(), ids=BAD_SPECS)
 def test_a_bad_spec_is_refused_in_one_sentence(
-    refused: Refused, write_spec: Write, parts: dict[str, str], words: list[str]
+    refused_here: Refused, write_spec: Write, parts: dict[str, str], words: list[str]
 ) -> None:
     write_spec(**parts)
-    sentence = refused("plan", "spec.toml")
+    sentence = refused_here("plan", "spec.toml")
     for word in words:
         assert word in sentence
 
@@ -84,23 +86,35 @@ def test_a_bad_spec_is_refused_in_one_sentence(
     ("name", "amount"),
     [*(("epsilon", amount) for amount in BAD_AMOUNTS), *(("rho", amount) for amount in ('"0"', '"nan"', '"1e999"'))],
 )
-def test_a_budget_that_is_no_budget_is_refused(refused: Refused, write_spec: Write, name: str, amount: str) -> None:
+def test_a_budget_that_is_no_budget_is_refused(
+    refused_here: Refused, write_spec: Write, name: str, amount: str
+) -> None:
     write_spec(privacy=f"{name} = {amount}")
-    assert name in refused("plan", "spec.toml")
+    assert name in refused_here("plan", "spec.toml")
 
 
 # Specs that cannot be read
 
 
-def test_a_missing_spec(refused: Refused) -> None:
-    sentence = refused("plan", "nowhere.toml")
+def test_the_installed_command_refuses_too(privcube: Command) -> None:
+    """All other tests here run it in this process."""
+    result = privcube("plan", "nowhere.toml")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("privcube: ")
+    assert result.stderr.endswith("\n")
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert privcube("plan", "--no-such-option").returncode == 2
+
+
+def test_a_missing_spec(refused_here: Refused) -> None:
+    sentence = refused_here("plan", "nowhere.toml")
     assert "nowhere.toml" in sentence
     assert "No such file" in sentence
 
 
-def test_a_folder_as_spec(refused: Refused, tmp_path: Path) -> None:
+def test_a_folder_as_spec(refused_here: Refused, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    assert "directory" in refused("plan", "folder")
+    assert "directory" in refused_here("plan", "folder")
 
 
 @pytest.mark.parametrize(
@@ -116,9 +130,9 @@ def test_a_folder_as_spec(refused: Refused, tmp_path: Path) -> None:
         pytest.param(b"x = 1" + b"0" * 100_000, id="a number of 100,000 digits"),
     ],
 )
-def test_a_file_that_is_no_spec(refused: Refused, tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_spec(refused_here: Refused, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "spec.toml").write_bytes(content)
-    assert len(refused("plan", "spec.toml")) < 500
+    assert len(refused_here("plan", "spec.toml")) < 500
 
 
 # Options
@@ -127,10 +141,10 @@ def test_a_file_that_is_no_spec(refused: Refused, tmp_path: Path, content: bytes
 @pytest.mark.parametrize("option", ["--strategy", "--budgets", "--recovery"])
 @pytest.mark.parametrize("value", ["nothing", ""])
 def test_an_unknown_choice_is_refused_with_the_known_ones(
-    refused: Refused, write_spec: Write, option: str, value: str
+    refused_here: Refused, write_spec: Write, option: str, value: str
 ) -> None:
     write_spec()
-    sentence = refused("plan", "spec.toml", option, value)
+    sentence = refused_here("plan", "spec.toml", option, value)
     assert option.removeprefix("--") in sentence
     assert "available: " in sentence
 
@@ -160,37 +174,36 @@ def test_an_unknown_choice_is_refused_with_the_known_ones(
     ],
     ids=" ".join,
 )
-def test_usage_errors_exit_with_2(privcube: Command, arguments: list[str]) -> None:
-    result = privcube(*arguments)
-    assert result.returncode == 2
-    assert "Traceback" not in result.stderr
-    assert "Error: " in result.stderr
-    assert result.stdout == ""
+def test_usage_errors_exit_with_2(here: Here, arguments: list[str]) -> None:
+    result = here(*arguments)
+    assert result.code == 2
+    assert "Error: " in result.err
+    assert result.out == ""
 
 
 # init
 
 
-def test_init_overwrites_nothing(refused: Refused, tmp_path: Path) -> None:
+def test_init_overwrites_nothing(refused_here: Refused, tmp_path: Path) -> None:
     (tmp_path / "spec.toml").write_text("mine", encoding="utf-8")
-    sentence = refused("init")
+    sentence = refused_here("init")
     assert "spec.toml" in sentence
     assert "nothing is overwritten" in sentence
     assert (tmp_path / "spec.toml").read_text(encoding="utf-8") == "mine"
 
 
-def test_init_takes_one_origin(refused: Refused, tmp_path: Path) -> None:
+def test_init_takes_one_origin(refused_here: Refused, tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("a\n1\n", encoding="utf-8")
     (tmp_path / "domain.json").write_text('{"a": 2}', encoding="utf-8")
-    assert "--from or --domain" in refused("init", "--from", "people.csv", "--domain", "domain.json")
+    assert "--from or --domain" in refused_here("init", "--from", "people.csv", "--domain", "domain.json")
     assert not (tmp_path / "spec.toml").exists()
 
 
 @pytest.mark.parametrize("target", ["missing/spec.toml", "file/spec.toml", "folder", ""])
-def test_init_where_nothing_can_be_written(refused: Refused, tmp_path: Path, target: str) -> None:
+def test_init_where_nothing_can_be_written(refused_here: Refused, tmp_path: Path, target: str) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     (tmp_path / "folder").mkdir()
-    assert "file" in refused("init", target)
+    assert "file" in refused_here("init", target)
 
 
 @pytest.mark.parametrize(
@@ -198,16 +211,16 @@ def test_init_where_nothing_can_be_written(refused: Refused, tmp_path: Path, tar
     ["", "{", "[1]", '{"a": 0}', '{"a": "2"}', '{"a": 2, "a": 3}', "{}", '{"": 2}', "nonsense", "[" * 100_000],
     ids=lambda text: text[:20] or "empty",
 )
-def test_init_with_a_bad_domain(refused: Refused, tmp_path: Path, domain: str) -> None:
+def test_init_with_a_bad_domain(refused_here: Refused, tmp_path: Path, domain: str) -> None:
     (tmp_path / "domain.json").write_text(domain, encoding="utf-8")
-    refused("init", "--domain", "domain.json")
+    refused_here("init", "--domain", "domain.json")
     assert not (tmp_path / "spec.toml").exists()
 
 
-def test_init_with_a_missing_or_binary_domain(refused: Refused, tmp_path: Path) -> None:
-    assert "domain.json" in refused("init", "--domain", "domain.json")
+def test_init_with_a_missing_or_binary_domain(refused_here: Refused, tmp_path: Path) -> None:
+    assert "domain.json" in refused_here("init", "--domain", "domain.json")
     (tmp_path / "domain.json").write_bytes(b"\xff\xfe\x00")
-    assert "UTF-8" in refused("init", "--domain", "domain.json")
+    assert "UTF-8" in refused_here("init", "--domain", "domain.json")
 
 
 # init --from: nothing of the data in the message
@@ -230,20 +243,20 @@ BAD_VALUES = {
 
 
 @pytest.mark.parametrize("content", BAD_DATA.values(), ids=BAD_DATA)
-def test_a_draft_is_refused_without_quoting_the_data(refused: Refused, tmp_path: Path, content: str) -> None:
-    _refused_draft(refused, tmp_path, content)
+def test_a_draft_is_refused_without_quoting_the_data(refused_here: Refused, tmp_path: Path, content: str) -> None:
+    _refused_draft(refused_here, tmp_path, content)
 
 
 @pytest.mark.parametrize("content", BAD_VALUES.values(), ids=BAD_VALUES)
 def test_a_draft_with_bad_values_is_refused_without_quoting_them(
-    refused: Refused, tmp_path: Path, content: str
+    refused_here: Refused, tmp_path: Path, content: str
 ) -> None:
-    _refused_draft(refused, tmp_path, content)
+    _refused_draft(refused_here, tmp_path, content)
 
 
-def _refused_draft(refused: Refused, tmp_path: Path, content: str) -> None:
+def _refused_draft(refused_here: Refused, tmp_path: Path, content: str) -> None:
     (tmp_path / "people.csv").write_text(content, encoding="utf-8")
-    assert CANARY not in refused("init", "--from", "people.csv")
+    assert CANARY not in refused_here("init", "--from", "people.csv")
     assert not (tmp_path / "spec.toml").exists()
 
 
@@ -257,12 +270,12 @@ def _refused_draft(refused: Refused, tmp_path: Path, content: str) -> None:
         pytest.param(b"\xff\xfea\x00", "UTF-8", id="UTF-16"),
     ],
 )
-def test_a_draft_of_a_bad_file(refused: Refused, tmp_path: Path, content: bytes, word: str) -> None:
+def test_a_draft_of_a_bad_file(refused_here: Refused, tmp_path: Path, content: bytes, word: str) -> None:
     (tmp_path / "people.csv").write_bytes(content)
-    assert word in refused("init", "--from", "people.csv")
+    assert word in refused_here("init", "--from", "people.csv")
 
 
-def test_a_draft_of_no_file(refused: Refused, tmp_path: Path) -> None:
+def test_a_draft_of_no_file(refused_here: Refused, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    assert "No such file" in refused("init", "--from", "people.csv")
-    assert "directory" in refused("init", "--from", "folder")
+    assert "No such file" in refused_here("init", "--from", "people.csv")
+    assert "directory" in refused_here("init", "--from", "folder")

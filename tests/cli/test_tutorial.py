@@ -36,7 +36,7 @@ def test_links_lead_somewhere(notebook: Any) -> None:
 def test_the_notebook_runs(notebook: Any, tmp_path: Path) -> None:
     from nbclient import NotebookClient
 
-    ran = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    ran = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output for cell in ran.cells for output in cell.get("outputs", [])]
     assert not [output for output in outputs if output.get("name") == "stderr"]
     text = "\n".join(str(output.get("text", output.get("data", {}).get("text/plain", ""))) for output in outputs)

@@ -14,6 +14,7 @@ from holders import Holder
 from reference import REFUSED, code_of
 
 from privcube import Attribute
+from privcube.model.attribute import Policy, RangePolicy
 
 
 def words(text: str) -> list[str]:
@@ -78,7 +79,7 @@ VALUES: dict[str, list[Any]] = {
 }
 
 BINS = ["0", "0.1", "0.3", "18", "100"]
-EVERYTHING = {"missing": "category", "other": "category"}
+EVERYTHING: dict[str, Any] = {"missing": "category", "other": "category"}
 DECLARATIONS: dict[str, dict[str, Any]] = {
     "texts": {"values": SPECIAL_TEXTS},
     "digits": {"values": ["1", "01", "1.0", "2024-01-31", "0.5", "-0", "5", "9007199254740993", "true"]},
@@ -116,9 +117,14 @@ def every_declaration_and_kind() -> tuple[list[Attribute], Columns]:
 
 def every_policy() -> list[Attribute]:
     """All combinations of policies, for each way of declaring an attribute."""
-    both = ("refuse", "category")
-    ways = ("refuse", "category", "clamp")
-    declared = [{"values": ["a", "01", "1"]}, {"values": [3, 10, 0]}, {"values": [True, False]}, {"size": 4}]
+    both: tuple[Policy, ...] = ("refuse", "category")
+    ways: tuple[RangePolicy, ...] = ("refuse", "category", "clamp")
+    declared: list[dict[str, Any]] = [
+        {"values": ["a", "01", "1"]},
+        {"values": [3, 10, 0]},
+        {"values": [True, False]},
+        {"size": 4},
+    ]
     attributes = [
         Attribute(f"{number} {missing} {other}", **declaration, missing=missing, other=other)
         for (number, declaration), missing, other in product(enumerate(declared), both, both)

@@ -171,7 +171,7 @@ def numpy_column(kind: str, values: list[Any]) -> pd.Series:
 
 
 def told_by_numpy(columns: Columns) -> Columns:
-    told = {}
+    told: Columns = {}
     for name, (kind, values) in columns.items():
         if kind == "integer" and None in values:
             told[name] = "float", [None if value is None else float(value) for value in values]
@@ -188,7 +188,7 @@ def plainly(value: Any) -> str | None:
         return None
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float | Decimal) and abs(value) < 2**53 and value == int(value):
+    if isinstance(value, float | Decimal) and -(2**53) < value < 2**53 and value == int(value):
         return str(int(value))
     return str(value)
 

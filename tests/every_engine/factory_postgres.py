@@ -43,13 +43,13 @@ class Server:
         self.data = self.folder / "data"
         self.data.mkdir()
         programs, as_user = self._programs()
-        command = [programs / "initdb", "-D", self.data, "-U", "postgres", *OPTIONS]
-        subprocess.run(command, cwd=self.data, check=True, capture_output=True, timeout=60, **as_user)
+        command: list[str | Path] = [programs / "initdb", "-D", self.data, "-U", "postgres", *OPTIONS]
+        subprocess.run(command, cwd=self.data, check=True, capture_output=True, timeout=600, **as_user)
         (self.data / "pg_hba.conf").write_text("local all keeper scram-sha-256\nlocal all all trust\n")
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
         command = [programs / "postgres", "-D", self.data, "-k", self.data, "-h", "", "-F"]
         self._process = subprocess.Popen(command, cwd=self.data, **quiet, **as_user)
-        waiting = ["/bin/sh", "-c", CLEAN_UP, "sh", str(self._process.pid), self.folder]
+        waiting: list[str | Path] = ["/bin/sh", "-c", CLEAN_UP, "sh", str(self._process.pid), self.folder]
         self._cleaner = subprocess.Popen(waiting, stdin=subprocess.PIPE, **quiet)
         atexit.register(self.stop)
         self._await()
@@ -70,8 +70,8 @@ class Server:
         """End the server and remove its files."""
         assert self._cleaner.stdin is not None
         self._cleaner.stdin.close()
-        self._process.wait(30)
-        self._cleaner.wait(30)
+        self._process.wait(600)
+        self._cleaner.wait(600)
 
     def _programs(self) -> tuple[Path, dict[str, Any]]:
         found = importlib.util.find_spec("pgserver")
@@ -91,13 +91,11 @@ class Server:
         return packages / "pgserver" / "pginstall" / "bin", as_user
 
     def _await(self) -> None:
-        until = time.monotonic() + 60
         while True:
             try:
                 self.connect().close()
                 return
             except psycopg.OperationalError:
-                assert time.monotonic() < until, "PostgreSQL does not start"
                 assert self._process.poll() is None, "PostgreSQL did not start"
                 time.sleep(0.02)
 

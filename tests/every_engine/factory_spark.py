@@ -79,11 +79,11 @@ def _output_to(file: Path) -> Iterator[None]:
         os.close(log)
 
 
-def dataframe_of(columns: dict[str, tuple[str, list]]) -> Any:
+def dataframe_of(columns: dict[str, tuple[str, list[Any]]]) -> Any:
     """A DataFrame with these columns, of kinds text, integer, float, boolean, decimal or date."""
     from pyspark.sql import types
 
-    def spark_type(kind: str, values: list) -> types.DataType:
+    def spark_type(kind: str, values: list[Any]) -> Any:
         if kind == "decimal":
             return types.DecimalType(38, max((_places(value) for value in values if value is not None), default=0))
         simple = {
@@ -104,11 +104,11 @@ def _places(value: Decimal) -> int:
     return max(0, -int(value.as_tuple().exponent))
 
 
-def _plain(kind: str, values: list) -> list:
+def _plain(kind: str, values: list[Any]) -> list[Any]:
     return [None if value is None else float(value) for value in values] if kind == "float" else values
 
 
-def make(columns: dict[str, tuple[str, list]], folder: Path) -> tuple[Any, None, None]:
+def make(columns: dict[str, tuple[str, list[Any]]], folder: Path) -> tuple[Any, None, None]:
     """A DataFrame; what py4j logs while it is made is not the engine's doing."""
     logger = logging.getLogger("py4j")
     before = logger.level
@@ -119,4 +119,4 @@ def make(columns: dict[str, tuple[str, list]], folder: Path) -> tuple[Any, None,
         logger.setLevel(before)
 
 
-FACTORIES: dict[str, Callable] = {"spark": make}
+FACTORIES: dict[str, Callable[..., Any]] = {"spark": make}

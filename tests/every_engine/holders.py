@@ -56,7 +56,7 @@ def request_for(
 
 def holders(local: Collection[str] = factories.FACTORIES) -> list[object]:
     """All of them, or fewer local ones; those of one server or session are kept in one test process."""
-    found = []
+    found: list[object] = []
     for module, group in (("factories", None), ("factory_postgres", "postgres"), ("factory_spark", "spark")):
         if not Path(__file__).with_name(f"{module}.py").exists():
             continue

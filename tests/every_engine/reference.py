@@ -75,8 +75,8 @@ def bin_of(attribute: Attribute, number: float) -> int | None:
     return first + bisect_right(edges, number) - 1
 
 
-def coded(request: CountRequest, columns: Columns) -> list[tuple[int | None, ...]]:
-    """The codes of all records."""
+def coded(request: CountRequest, columns: Columns) -> list[tuple[Any, ...]]:
+    """The codes of all records, or REFUSED."""
     each = [
         [code_of(attribute, columns[attribute.name][0], value) for value in columns[attribute.name][1]]
         for attribute in request.attributes

@@ -9,6 +9,13 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
+STUDIES = """
+import runpy, sys
+from privcube.planning.search import annealing
+annealing._SECONDS["fast"] = 0.02  # searches end soon
+sys.argv = ["experiments", "all", "--quick", "--out", sys.argv[1]]
+runpy.run_module("experiments", run_name="__main__")
+"""
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +25,6 @@ def results(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
         assert any(item.nodeid.endswith("@experiments") for item in request.session.items), "groups are ignored"
     folder = tmp_path_factory.mktemp("project") / "docs" / "results"
     (folder.parent / "guide").mkdir(parents=True)
-    line = [sys.executable, "-m", "experiments", "all", "--quick", "--out", str(folder)]
-    done = subprocess.run(line, cwd=PROJECT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", STUDIES, folder], cwd=PROJECT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder

@@ -1,9 +1,17 @@
-"""Plans over all strategies, guarantees, neighbors, levels, ranges, bundles and objectives, whose content is pinned."""
+"""Plans over all strategies, guarantees, neighbors, levels, ranges, bundles and objectives, whose content is pinned.
+
+`python tests/golden/pinned_plans.py --write` writes pinned_plans.json anew, with the content that plans have now. Look
+at its differences before you commit them: a plan that changes without being meant to is a mistake.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sys
 from collections.abc import Callable
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from privcube import ZCDP, ApproxDP, Attribute, Level, Plan, PureDP, Schema, Workload, plan, plan_for
 
@@ -22,9 +30,12 @@ _LEVELED: Final = Schema(
         Attribute("sex", values=["F", "M"]),
     ]
 )  # fmt: skip
+_SMALL: Final = Schema.from_sizes({"sex": 2, "race": 5, "region": 3})
 _SCALE: Final = Schema([Attribute("income", bins=list(range(0, 33, 2))), Attribute("sex", values=["F", "M"])])
 
 _TWO_WAY: Final = Workload.all_kway(_MIXED, 1) | Workload.all_kway(_MIXED, 2)
+_FEW: Final = Workload.all_kway(_SMALL, 1) | Workload.all_kway(_SMALL, 2)
+_TWO: Final = Schema.from_sizes({"sex": 2, "race": 5})
 _LEVELS: Final = Workload.closure(_LEVELED, [("age", "area")]) | Workload.all_kway(_LEVELED, 1)
 _RANGES: Final = Workload.ranges(_SCALE, ["income"]) | Workload.all_kway(_SCALE, 2)
 
@@ -57,9 +68,41 @@ PINNED: Final[dict[str, Callable[[], Plan]]] = {
     "auto, Gaussian levels": lambda: plan(_LEVELS, ApproxDP(1, "1e-6", calibration="zcdp")),
     "auto, Gaussian ranges": lambda: plan(_RANGES, ZCDP(1)),
     "auto, wide budget": lambda: plan(Workload.all_kway(_BITS, 2), PureDP(10)),
-    "largest, pure": lambda: plan(_TWO_WAY, PureDP(1), objective="largest"),
+    "largest, pure": lambda: plan(_FEW, PureDP(1), objective="largest"),
     "largest, Gaussian": lambda: plan(_TWO_WAY, ZCDP("0.5"), objective="largest"),
-    "wanted": lambda: plan(_TWO_WAY, PureDP(1), wanted={("sex",): 3, ("race", "age"): 9}),
-    "accuracy first": lambda: plan_for(Workload.all_kway(_MIXED, 1), {("sex",): 10, ("race",): 20}, PureDP(1)),
+    "wanted": lambda: plan(Workload.full_cube(_TWO), PureDP(1), wanted={("sex",): 3, ("sex", "race"): 9}),
+    "accuracy first": lambda: plan_for(Workload.all_kway(_TWO, 1), {("sex",): 10, ("race",): 20}, PureDP(1)),
     "accuracy first, Gaussian": lambda: plan_for(Workload.all_kway(_MIXED, 2), {("sex", "race"): 10}, ZCDP(1)),
 }  # fmt: skip
+
+FILE: Final = Path(__file__).with_suffix(".json")
+
+
+def content(made: Plan) -> dict[str, Any]:
+    """What is pinned of a plan. Entries of matrices are not: they come out of numerical searches."""
+    document = json.loads(made.to_json())
+    groups = [
+        {**group, "rows": len(group["rows"])} if isinstance(group, dict) and "rows" in group else group
+        for group in document["groups"]
+    ]
+    frame = [document["frame"][part] for part in ("kind", "branching", "leveled")]
+    canonical = json.dumps([frame, groups, document["bundles"]], sort_keys=True, separators=(",", ":"))
+    return {
+        "sha256": hashlib.sha256(canonical.encode()).hexdigest(),
+        "groups": len(groups),
+        "shares": [share / document["denominator"] for share in document["shares"]],
+        "variances": document["predicted_variance_per_cell"],
+    }
+
+
+def main() -> None:
+    """Write the file."""
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("usage: python tests/golden/pinned_plans.py --write")
+    pinned = {name: content(make()) for name, make in PINNED.items()}
+    lines = (f" {json.dumps(name)}: {json.dumps(made)}" for name, made in pinned.items())
+    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

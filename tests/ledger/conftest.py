@@ -57,7 +57,7 @@ def postgresql() -> Iterator[str]:
         with (home / "output").open("ab") as output:
             subprocess.run(
                 [programs / program, "-D", data, *arguments],
-                cwd=home, check=True, timeout=60, stdout=output, stderr=output, **other,
+                cwd=home, check=True, timeout=600, stdout=output, stderr=output, **other,
             )  # fmt: skip
 
     run("initdb", "--auth=trust", "--encoding=utf8", "--username=postgres", "--no-sync")
@@ -98,9 +98,9 @@ def tamper(location: str) -> Tamper:
                 for statement in statements:
                     connection.execute(statement)
         else:
-            with closing(sqlite3.connect(location)) as connection, connection:
+            with closing(sqlite3.connect(location)) as file, file:
                 for statement in statements:
-                    connection.execute(statement)
+                    file.execute(statement)
 
     return run
 
@@ -113,7 +113,7 @@ def drive() -> Callable[..., Any]:
         script = Path(__file__).with_name("driver.py")
         result = subprocess.run(
             [sys.executable, "-W", "error", script, name, json.dumps(arguments)],
-            capture_output=True, text=True, timeout=120, check=False,
+            capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,13 @@ def forked(work: Callable[[Callable[[object], None]], None]) -> tuple[int, Any]:
         os.close(writing)
         return child, os.fdopen(reading)
     code = 1
+
+    def say(value: object) -> None:
+        os.write(writing, f"{json.dumps(value)}\n".encode())
+
     try:
         os.close(reading)
-        work(lambda value: os.write(writing, f"{json.dumps(value)}\n".encode()))
+        work(say)
         code = 0
     finally:
         os._exit(code)
@@ -112,7 +117,7 @@ class Steps:
             execute = steps.before(sqlite3.Connection.execute)
             close = steps.before(sqlite3.Connection.close)
 
-        sqlite3.connect = lambda *arguments, **options: connect(*arguments, factory=Counted, **options)
+        setattr(sqlite3, "connect", partial(connect, factory=Counted))  # noqa: B010 - mypy knows the signature
 
 
 def life(location: str, say: Callable[[object], None]) -> None:

@@ -18,6 +18,8 @@ from privcube.planning.explanation import group_name
 from privcube.planning.limits import least_largest_variance, least_total_variance, svd_bound
 from privcube.strategies import STRATEGIES
 
+pytestmark = pytest.mark.usefixtures("short_search")  # what is tested holds for any plan
+
 SCHEMA = pc.Schema.from_sizes({"sex": 2, "age": 6, "region": 3})
 WORKLOAD = pc.Workload.tables(SCHEMA, [("sex",), ("age",), ("sex", "region"), ("age", "region")], weights=[1, 2, 1, 1])
 RANGES = pc.Workload.ranges(pc.Schema.from_sizes({"age": 16}), ["age"])
@@ -107,7 +109,6 @@ SUMVAR = [row for row in REFERENCE if row["method"] == "ResidualPlanner sumvar"]
 SVD = [row for row in REFERENCE if row["method"] == "1-D svd_bound_x2"]
 
 
-@pytest.mark.skipif(not REFERENCE, reason="the reference figures are not on this machine (set PRIVCUBE_REFERENCE)")
 def test_the_reference_has_the_limits() -> None:
     assert (len(SUMVAR), len(SVD)) == (16, 4)
 

@@ -10,6 +10,8 @@ from reference_figures import workload as reference_workload
 import privcube as pc
 from privcube import errors
 
+pytestmark = pytest.mark.usefixtures("short_search")  # what is tested holds for any plan
+
 SCHEMA = pc.Schema.from_sizes({"a": 2, "b": 3, "c": 5})
 WORKLOAD = pc.Workload.tables(SCHEMA, [("a",), ("b",), ("a", "b"), ("b", "c")])
 GUARANTEES = [pc.PureDP(1), pc.PureDP("0.5", neighbors="replace_one"), pc.ZCDP("0.5"), pc.ApproxDP(1, "1e-6")]

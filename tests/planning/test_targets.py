@@ -20,6 +20,8 @@ from privcube.errors import PlanError, PrivcubeError
 from privcube.planning.targets import Target, at_budget, least_budget, margins, planned_for
 from privcube.sensitive.gate import SystemNoise, _noise
 
+pytestmark = pytest.mark.usefixtures("short_search")  # what is tested holds for any plan
+
 SCHEMA = pc.Schema.from_sizes({"sex": 2, "age": 6, "region": 3})
 WORKLOAD = pc.Workload.tables(SCHEMA, [("sex",), ("age",), ("sex", "region"), ("age", "region")])
 TARGETS: Mapping[tuple[str, ...], float] = {("sex",): 10, ("age", "region"): 25}

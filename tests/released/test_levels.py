@@ -11,6 +11,7 @@ import pytest
 
 import privcube as pc
 from privcube.accuracy.moments import discrete_gaussian_variance, exact_noise_variances
+from privcube.accuracy.predictor import recover
 from privcube.errors import QueryError, WorkloadError
 from privcube.model.groups import group_rows, has_helmert, row_weights
 from privcube.model.measurements import Measurements
@@ -125,13 +126,10 @@ def sums(table: Table, finer: Table) -> np.ndarray:
 
 @lru_cache
 def recovery(name: str) -> dict[Table, np.ndarray]:
-    """The tables of the workload as matrices on the answers, found by releasing one answer at a time."""
+    """The tables of the workload as matrices on the answers, found by recovering from one answer at a time."""
     plan = PLANS[name][0]
-    units = [released(plan, np.eye(1, plan.rows, row)[0] * 10**6) for row in range(plan.rows)]
-    return {
-        table: np.stack([unit.values(table).estimate.ravel() / 10**6 for unit in units], axis=1)
-        for table in plan.workload
-    }
+    units = [recover(plan, unit) for unit in np.eye(plan.rows)]
+    return {table: np.stack([unit[table].ravel() for unit in units], axis=1) for table in plan.workload}
 
 
 def drawn_variances(plan: Plan) -> np.ndarray:

@@ -356,7 +356,7 @@ def test_a_machine_without_java(tmp_path: Path) -> None:
             next(path for path in map(Path, (f"/bin/{tool}", f"/usr/bin/{tool}", sys.executable)) if path.exists())
         )
     result = subprocess.run(
-        [sys.executable, "-c", code], env={**bare, "PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env={**bare, "PATH": str(tmp_path)}, capture_output=True, text=True, timeout=600
     )
     assert result.stdout == "Spark: expected a running session, or Java 17 or later (see JAVA_HOME) to start one\n"
 

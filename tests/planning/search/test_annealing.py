@@ -129,6 +129,7 @@ def test_what_a_population_keeps_is_what_its_plans_say(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.usefixtures("short_search")
 def test_the_same_workload_and_effort_give_the_same_plan(name: str) -> None:
     workload, _ = WORKLOADS[name]
     plans = [pc.plan(workload, pc.PureDP(1), "search") for _ in range(2)]
@@ -136,6 +137,7 @@ def test_the_same_workload_and_effort_give_the_same_plan(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.usefixtures("short_search")
 def test_auto_is_never_worse_than_any_strategy(name: str) -> None:
     workload, _ = WORKLOADS[name]
     best = pc.plan(workload, pc.PureDP(1))
@@ -149,6 +151,7 @@ def test_auto_is_never_worse_than_any_strategy(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.usefixtures("short_search")
 def test_auto_is_never_worse_on_random_workloads(seed: int) -> None:
     draw = random.Random(seed)
     schema = pc.Schema.from_sizes({name: draw.randrange(2, 6) for name in "abcde"})
@@ -244,6 +247,7 @@ def test_progress_is_told_to_the_end() -> None:
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
+@pytest.mark.usefixtures("short_search")
 def test_narrow_noise_is_judged_as_it_is_drawn() -> None:
     """At epsilon 10 one group with all the budget has noise that is mostly 0, which continuous noise does not show."""
     workload = pc.Workload.all_kway(pc.Schema.from_sizes(dict.fromkeys("abcdefgh", 2)), 2)

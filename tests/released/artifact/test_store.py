@@ -629,7 +629,7 @@ release.save("killed")
 
 def test_a_limit_of_the_system_and_a_kill_leave_no_artifact(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", KILLED], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", KILLED], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.stdout.splitlines() == ["artifact: expected a place that can be written, given File too large", "[]"]
     assert done.returncode == -9

@@ -1,0 +1,54 @@
+"""How much work something is, by counts that do not depend on how busy the machine is."""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from privcube.planning.search import annealing
+
+# Examples and their making may take as long as a busy machine needs.
+settings.register_profile("privcube", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("privcube")
+
+
+class Effort:
+    """How many calls were made, of functions in Python or in C, and how much memory was taken at once."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.most_bytes = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count what is done meanwhile."""
+
+        def seen(frame: FrameType, event: str, argument: object) -> None:
+            self.calls += event in ("call", "c_call")
+
+        tracemalloc.start()
+        sys.setprofile(seen)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            self.most_bytes = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+
+
+@pytest.fixture
+def effort() -> Effort:
+    """A count of calls and bytes: `with effort.counted(): ...`"""
+    return Effort()
+
+
+@pytest.fixture
+def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches for a plan end soon, for tests to which any plan will do."""
+    monkeypatch.setitem(annealing._SECONDS, "fast", 0.02)
