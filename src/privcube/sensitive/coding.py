@@ -146,7 +146,7 @@ def ranked_records(
     person: str,
     key: bytes,
 ) -> str:
-    """Coded records with the person, whether none is named (`nobody`), and the keyed hash that orders them (`place`)."""
+    """Coded records with the person, whether none is named (`nobody`), and a keyed hash to order them by (`place`)."""
     who = _text(dialect.column(person))
     nobody = f"({who} IS NULL OR {dialect.matches(who, BLANK)})"
     said = " || ',' || ".join(f"CAST(c{number} AS TEXT)" for number in range(len(attributes)))

@@ -144,7 +144,13 @@ def _parquet(files: Sequence[str]) -> str:
 
 
 class DuckDBFile:
-    """A table, view or query of a DuckDB database file, opened for reading only. Nothing else opens such files."""
+    """A table, view or query of a DuckDB database file. Nothing else opens such files.
+
+    A query is code that its author writes and the custodian trusts, but it is kept to what it is for. It must parse as
+    one SELECT by itself, before it is put into any statement. PIVOT does not: DuckDB runs it to learn its columns, and
+    columns must be known without data. The file is opened for reading only, and from then on the session reaches no
+    other file, network or extension, and no setting of it can be changed.
+    """
 
     def __init__(self, file: str | Path, table: str | None, query: str | None) -> None:
         self._file = Path(file)
@@ -152,7 +158,7 @@ class DuckDBFile:
         self.name, self._statement = asked.name, asked.statement
 
     def columns(self, connection: duckdb.DuckDBPyConnection) -> Columns:
-        """Of the table or query, which is bound, not run; it must be one SELECT, as others would be run."""
+        """The columns of the table or query, which is bound, not run."""
         from duckdb import StatementType
 
         self._attach(connection)
@@ -179,6 +185,8 @@ class DuckDBFile:
             with without_quotes(self.name, expected="a DuckDB file that can be read and that nobody is writing to"):
                 connection.execute(f"ATTACH {quoted_text(str(self._file))} AS records (READ_ONLY)")
                 connection.execute("USE records")
+                connection.execute("SET enable_external_access = false")
+                connection.execute("SET lock_configuration = true")
 
 
 class TableInMemory:

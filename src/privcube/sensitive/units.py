@@ -36,7 +36,7 @@ def kept_rows(rows: Iterable[tuple[Hashable, Codes]], max_rows: int, key: bytes)
         if len(own) <= max_rows:
             yield from own
         else:
-            yield from sorted(own, key=lambda codes: row_hash(str(person), codes, key))[:max_rows]  # noqa: B023
+            yield from sorted(own, key=lambda codes: row_hash(str(person), codes, key))[:max_rows]
 
 
 def row_hash(person: str, codes: Sequence[int], key: bytes) -> bytes:
