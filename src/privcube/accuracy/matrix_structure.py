@@ -79,7 +79,7 @@ class ExplicitStructure:
             if not self.determines(table):
                 raise PlanError(
                     "strategy",
-                    expected="rows that every query is a combination of",
+                    expected="rows that determine every query",
                     given=Plain(f"none for {table_name(table)}"),
                 )
         return np.array([float(query_variances(self.schema, table, factor).mean()) for table in self.workload])
