@@ -13,6 +13,7 @@ import pytest
 from privcube import PureDP, Schema, Workload, plan
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.errors import PlanError
+from privcube.model.groups import group_rows
 from privcube.model.privacy.guarantee import guarantee_from
 from privcube.planning.steps import with_bundles
 from privcube.sensitive.gate import verify_by_brute_force
@@ -48,7 +49,8 @@ def test_a_thousand_random_plans(seed: int) -> None:
             order = rng.permutation(len(made.groups)).tolist()
             cut = int(rng.integers(1, len(order)))
             made = with_bundles(made, [order[:cut], order[cut:]])
-        assert privacy_cost(made) == made.guarantee.capacity
+        whole = neighbors == "add_remove" or all(group_rows(made.frame, group) > 1 for group in made.groups)
+        assert (privacy_cost(made) == guarantee.capacity) if whole else (privacy_cost(made) <= guarantee.capacity)
         if made_in_all % 20 == 0:
             verify_privacy(made)
             verify_by_brute_force(made)

@@ -12,7 +12,10 @@ import pytest
 
 from privcube import ZCDP, ApproxDP, Attribute, Plan, PureDP, Schema, Workload, errors, plan
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
-from privcube.model.groups import GroupPart, row_weights
+from privcube.model import groups as groups_module
+from privcube.model import plan as plan_module
+from privcube.model import sensitivity
+from privcube.model.groups import GroupPart, group_rows, row_weights
 from privcube.model.measurements import Measurements
 from privcube.planning.steps import with_bundles
 from privcube.planning.trees import bundles_by_weight
@@ -155,7 +158,7 @@ def test_a_plan_changed_after_it_was_made_is_refused() -> None:
     assert made.digest
     object.__setattr__(made, "guarantee", PureDP(2))
     engine = Cube()
-    with pytest.raises(errors.PlanError, match="it was changed"):
+    with pytest.raises(errors.PlanError, match="was changed"):
         measure(made, engine, Book(engine))
     assert engine.events == []
 
@@ -218,7 +221,46 @@ def test_brute_force_agrees_with_the_structure(strategy: str, neighbors: str, ki
         kind = ZCDP
     made = plan(Workload.all_kway(SCHEMA, 2), kind(1, neighbors=neighbors), strategy)
     verify_by_brute_force(made)
-    assert privacy_cost(made) == made.guarantee.capacity
+    assert_price(made)
+
+
+def assert_price(made: Plan) -> None:
+    """All of the budget; but a record that is replaced by another leaves single counts, such as the total, alone."""
+    if made.guarantee.neighbors == "add_remove" or all(group_rows(made.frame, group) > 1 for group in made.groups):
+        assert privacy_cost(made) == made.guarantee.capacity
+    else:
+        assert privacy_cost(made) <= made.guarantee.capacity
+
+
+WIDE = Schema.from_sizes({"a": 2, "b": 3, "c": 5, "d": 70, "e": 2, "f": 4})
+
+
+@pytest.mark.parametrize("strategy", ["marginals", "fourier", "residual", "clusters", "search"])
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("kind", [PureDP, ZCDP])
+def test_sensitivities_that_are_too_small_are_seen_at_every_size(
+    strategy: str, neighbors: str, kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """33,600 combinations of values: mutants of the very functions that set the noise must not pass for a plan."""
+    if (strategy == "residual") == (kind is PureDP) or (strategy == "search" and kind is ZCDP):
+        return
+    workload, guarantee = Workload.all_kway(WIDE, 2), kind(1, neighbors=neighbors)
+    made = plan(workload, guarantee, strategy)
+    verify_privacy(made)
+    text = made.to_json()
+    squared, l1 = sensitivity.squared_l2, sensitivity.largest_l1
+    monkeypatch.setattr(plan_module, "squared_l2", lambda *given: squared(*given) / 4)
+    monkeypatch.setattr(plan_module, "largest_l1", lambda *given: l1(*given) / Fraction(2))
+    with pytest.raises(errors.PlanError, match="a cost of at most"):
+        verify_privacy(Plan.from_json(text))
+
+
+def test_noise_weights_that_are_too_small_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan(Workload.all_kway(WIDE, 2), ZCDP(1), "residual")
+    right = groups_module._weights_of
+    monkeypatch.setattr(groups_module, "_weights_of", lambda shape: tuple(max(1, w // 2) for w in right(shape)))
+    with pytest.raises(errors.PlanError, match=r"a cost of at most|products over axes"):
+        verify_privacy(made)
 
 
 def test_the_classic_constant_and_drafts_are_for_looking_only() -> None:

@@ -1,8 +1,13 @@
-"""The privacy of a plan, checked again in exact arithmetic, independently of the planner. Zone: PUBLIC.
+"""The privacy of a plan, priced a second time in exact arithmetic, independently of the planner. Zone: PUBLIC.
 
-Every group must be a product of cells and halves over distinct axes, or a partition, so that a record affects one of
-its rows, by +1 or -1; or a matrix over the cells of some attributes, whose columns say how far a record moves it. The
-cost then follows from the noise that will be drawn, summed as fractions.
+The noise of a plan is set by formulas for how far a record moves a group (`privcube.model.sensitivity`). Nothing here
+uses them. A group is priced from its rows: the definition of each part says which rows a cell of its axis meets, and
+with which entries. The price then follows from the noise that will be drawn on those rows, summed as fractions.
+
+The rows of a group are products over axes, and so are its columns, their norms and their inner products. So it is
+enough to look at the cells of one axis at a time: all children of a node where there are at most 64, else some of them,
+and children of two nodes. Under replace_one, the worst pair of records is found by going through all combinations of
+what can happen on each axis.
 
 See THEORY section 13.
 """
@@ -10,17 +15,32 @@ See THEORY section 13.
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
+from functools import lru_cache
+from itertools import combinations, pairwise
 from math import prod
-from typing import get_args
+from typing import Final, NamedTuple, get_args
 
+import numpy as np
+
+from privcube.algebra.hashing import bucket_and_sign
 from privcube.errors import Plain, PlanError
 from privcube.model.documents.plans import digest_of, plan_document
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, MatrixGroup, PartKind, SketchGroup
+from privcube.model.groups import (
+    Group,
+    GroupPart,
+    MatrixGroup,
+    PartKind,
+    SketchGroup,
+    has_helmert,
+    product_groups,
+    row_weights,
+)
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
-from privcube.model.sensitivity import largest_l1, squared_l2
+
+_ALL_CHILDREN: Final = 64  # of a node; of more, a few stand for all
+_MOST_PAIRS: Final = 2_000  # of columns of a matrix that are compared
 
 
 def verify_privacy(plan: Plan) -> None:
@@ -41,19 +61,167 @@ def verify_privacy(plan: Plan) -> None:
 
 
 def privacy_cost(plan: Plan) -> Fraction:
-    """The privacy cost of a plan's noise, from its scales: epsilon summed over bundles, or rho over groups."""
-    guarantee = plan.guarantee
-    if isinstance(guarantee, PureDP):
-        prices = [
-            max(largest_l1(guarantee, plan.groups[group]) for group in bundle) / plan.noise_scale(bundle[0])
-            for bundle in plan.noised_together
-        ]
+    """The privacy cost of a plan's noise: epsilon summed over bundles, or rho over groups, each at its worst record.
+
+    A bundle's noise falls with the largest L1 norm among its groups, so it costs as much as its dearest group. If a
+    replaced record lies in another slice than the new one, each of the two slices moves by 1: 2 in all, which is what a
+    group with rows in both slices costs anyway.
+    """
+    times = plan.guarantee.max_rows_per_person
+    pairs = plan.guarantee.neighbors == "replace_one"
+    cost, shapes = Fraction(0), dict[GroupPart, _Shape]()
+    if isinstance(plan.guarantee, PureDP):
+        for bundle in plan.noised_together:
+            moved = max(_largest_move(plan.frame, plan.groups[group], pairs, shapes).l1 for group in bundle)
+            cost += times * moved / plan.noise_scale(bundle[0])
     else:
-        prices = [
-            Fraction(squared_l2(guarantee, plan.frame, group)) / (2 * plan.noise_variance(number))
-            for number, group in enumerate(plan.groups)
-        ]
-    return sum(prices, Fraction(0))
+        for number, group in enumerate(plan.groups):
+            _check_weights(plan.frame, group)
+            moved = _largest_move(plan.frame, group, pairs, shapes).squares
+            cost += times**2 * moved / (2 * plan.noise_variance(number))
+    return cost
+
+
+class _Move(NamedTuple):
+    """How far a change moves the answers: the sum of sizes, and that of squares, each over its row's noise weight."""
+
+    l1: Fraction
+    squares: Fraction
+
+
+def _largest_move(frame: Frame, group: Group, pairs: bool, shapes: dict[GroupPart, _Shape]) -> _Move:
+    """The farthest that a record, or one exchanged for another, moves a group."""
+    if isinstance(group, SketchGroup):
+        return _sketch_move(group, frame.schema.domain_size, pairs)
+    if isinstance(group, MatrixGroup):
+        return _matrix_move(group, pairs)
+    for part in group:
+        if part not in shapes:
+            shapes[part] = _shape(frame, part)
+    return _product_move(tuple(sorted([shapes[part] for part in group])), pairs)
+
+
+# Products over axes
+
+
+class _Shape(NamedTuple):
+    """What matters of a part: how many nodes it has above its cells, their children, and what is measured of them."""
+
+    parents: int
+    children: int
+    kind: PartKind
+    weights: tuple[int, ...]  # of the noise on the rows of one node
+
+
+class _Meeting(NamedTuple):
+    """Two cells of an axis, perhaps the same: the squared lengths of their columns, their inner product, their L1."""
+
+    one: Fraction
+    other: Fraction
+    inner: Fraction
+    l1: int  # of the first
+
+
+def _shape(frame: Frame, part: GroupPart) -> _Shape:
+    chain = frame.fan_outs[part.axis][: part.level]
+    rows = chain[-1] if part.kind == "cells" else chain[-1] - 1
+    weights = row_weights(frame, (part,))
+    if weights != weights[:rows] * (len(weights) // rows if rows else 0):
+        raise PlanError("group", expected="the same noise weights below every node", given=part)
+    return _Shape(prod(chain[:-1]), chain[-1], part.kind, weights[:rows])
+
+
+def _check_weights(frame: Frame, group: Group) -> None:
+    """Refuse noise weights of a group that are not the products of those of its parts."""
+    if has_helmert(group):
+        (parts,) = product_groups([group])
+        whole, own = row_weights(frame, parts), [row_weights(frame, (part,)) for part in parts]
+        expected = (prod(w[0] for w in own), prod(w[-1] for w in own), prod(map(sum, own)))
+        if (whole[0], whole[-1], sum(whole)) != expected:
+            raise PlanError("group", expected="noise weights that are products over axes", given=group)
+
+
+@lru_cache(maxsize=4096)
+def _product_move(shapes: tuple[_Shape, ...], pairs: bool) -> _Move:
+    met = {_Meeting(Fraction(1), Fraction(1), Fraction(1), 1)}  # of the axes so far, for every pair of records
+    for shape in shapes:
+        met = {
+            _Meeting(left.one * own.one, left.other * own.other, left.inner * own.inner, left.l1 * own.l1)
+            for left in met
+            for own in _meetings(shape)
+        }
+    if not pairs:
+        return _Move(Fraction(max(each.l1 for each in met)), max(each.one for each in met))
+    squares = max(each.one + each.other - 2 * each.inner for each in met)
+    # Without Helmert rows a record meets one row of a group, with +1 or -1. Nothing moves if both meet it alike.
+    l1 = 2 * max(each.l1 for each in met) if any(each.inner != each.one for each in met) else 0
+    return _Move(Fraction(l1), squares)
+
+
+@lru_cache(maxsize=4096)
+def _meetings(shape: _Shape) -> frozenset[_Meeting]:
+    """All that can happen on an axis to two records, in the same cell or in two."""
+    few = (0, 1, 2, shape.children // 2, shape.children - 2, shape.children - 1)
+    children = range(shape.children) if shape.children <= _ALL_CHILDREN else few
+    cells = [(parent, child) for parent in range(min(2, shape.parents)) for child in children]
+    columns = [_column(shape, *cell) for cell in cells]
+    found = set()
+    for first, column in enumerate(columns):
+        for other in columns[first:]:
+            found.add(
+                _Meeting(
+                    _inner(shape, column, column),
+                    _inner(shape, other, other),
+                    _inner(shape, column, other),
+                    sum(abs(entry) for entry in column.values()),
+                )
+            )
+    return frozenset(found)
+
+
+def _column(shape: _Shape, parent: int, child: int) -> dict[tuple[int, int], int]:
+    """The rows of a part that a cell meets, by node and number, with their entries: the definition of each kind."""
+    if shape.kind == "cells":
+        return {(parent, child): 1}
+    if shape.kind == "contrast":
+        return {(parent, 0): 1 - 2 * child}
+    # Helmert row j is j ones, then -j, then zeros.
+    return {(parent, j - 1): 1 if child < j else -j for j in range(1, shape.children) if child <= j}
+
+
+def _inner(shape: _Shape, left: dict[tuple[int, int], int], right: dict[tuple[int, int], int]) -> Fraction:
+    """The inner product of two columns, each row divided by the weight of its noise."""
+    shared = left.keys() & right.keys()
+    return sum((Fraction(left[row] * right[row], shape.weights[row[1]]) for row in shared), Fraction(0))
+
+
+# Rows without product structure
+
+
+def _sketch_move(group: SketchGroup, cells: int, pairs: bool) -> _Move:
+    bucket, sign = bucket_and_sign(group.partition, group.buckets, cells)
+    if not pairs:
+        return _Move(Fraction(1), Fraction(1))
+    met = set(zip(bucket.tolist(), sign.tolist(), strict=True))
+    opposite = any((number, -value) in met for number, value in met)
+    return _Move(Fraction(2 * (len(met) > 1)), Fraction(4 if opposite else 2 * (len(met) > 1)))
+
+
+def _matrix_move(group: MatrixGroup, pairs: bool) -> _Move:
+    """All columns one by one; of pairs of columns, those of the longest and shortest."""
+    columns = [[int(entry) for entry in column] for column in np.array(group.rows, dtype=object).T]
+    l1, squares = (max(sum(abs(entry) ** power for entry in column) for column in columns) for power in (1, 2))
+    if pairs:
+        l1, squares = max(l1, group.largest_l1("replace_one")), max(squares, group.largest_l2("replace_one"))
+        order = sorted(range(len(columns)), key=lambda at: sum(entry * entry for entry in columns[at]))
+        ends = [*order[:32], *order[-32:]]
+        for one, other in list(combinations(ends, 2))[:_MOST_PAIRS]:
+            apart = [abs(a - b) for a, b in zip(columns[one], columns[other], strict=True)]
+            l1, squares = max(l1, sum(apart)), max(squares, sum(entry * entry for entry in apart))
+    return _Move(Fraction(l1), Fraction(squares))
+
+
+# Form
 
 
 def _check_group(frame: Frame, group: Group) -> None:
