@@ -53,6 +53,6 @@ def test_a_read_only_ledger_can_be_read_but_not_charged(drive: Drive, folder: Pa
     assert said == {
         "file": "ledger 'ledger.db': expected a file and a folder that can be written",
         "folder": "ledger 'ledger.db': expected a file and a folder that can be written",
-        "new": "ledger 'new.db': expected a file that can be made or opened, given 'Permission denied'",
+        "new": "ledger 'new.db': expected a file that can be made or opened, given Permission denied",
         "closed": "ledger 'ledger.db': expected a file that can be opened",
     }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from coded_records import CodedRecords
 
 from privcube import ZCDP, PureDP, Schema, Workload, errors, plan
 from privcube.model.groups import group_rows
-from privcube.sensitive.engines.memory import CodedRecords
 from privcube.sensitive.gate import measure
 from privcube.sensitive.ledger import MemoryLedger
 

@@ -77,7 +77,7 @@ def test_patterns_find_files_in_order(tmp_path: Path) -> None:
     shown = [Path(file).relative_to(tmp_path).as_posix() for file in found_files(str(tmp_path / "**" / "*.csv"))]
     assert shown == ["1.csv", "2.csv", "sub/3.csv"]
     assert len(found_files(str(tmp_path / "?.csv"))) == 2
-    with pytest.raises(DataError, match="none there"):
+    with pytest.raises(DataError, match="none found"):
         found_files(str(tmp_path / "[89].csv"))
 
 

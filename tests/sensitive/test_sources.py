@@ -11,12 +11,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from coded_records import CodedRecords
 from holders import request_for
 
 from privcube import Attribute, Schema
 from privcube.errors import DataError
 from privcube.sensitive.engines.local import LocalEngine
-from privcube.sensitive.engines.memory import CodedRecords
 from privcube.sensitive.scans import CsvFiles, DuckDBFile, ParquetFiles, TableInMemory
 from privcube.sensitive.sources import engine_for
 
@@ -65,7 +65,7 @@ def test_other_endings_and_mixtures_are_refused(names: list[str], tmp_path: Path
 @pytest.mark.parametrize("source", ["people.csv", "folder/*.csv", "folder"])
 def test_nothing_there(source: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(DataError, match="expected a file, or a pattern that fits files, given 'none there'"):
+    with pytest.raises(DataError, match="expected a file, or a pattern that fits files, given none found"):
         engine_for(tmp_path / source)
 
 

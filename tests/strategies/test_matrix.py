@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from coded_records import CodedRecords
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, errors, plan
 from privcube.accuracy.matrix_structure import workload_gram
@@ -15,7 +16,6 @@ from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.accuracy.ranges import gram
 from privcube.linear.gaussian_optimum import gaussian_optimum
 from privcube.model.groups import MatrixGroup
-from privcube.sensitive.engines.memory import CodedRecords
 from privcube.sensitive.gate import measure, verify_by_brute_force
 from privcube.sensitive.ledger import MemoryLedger
 from privcube.strategies.matrix import _pure_optimum, filled, total_variance

@@ -189,11 +189,6 @@ def is_structured(groups: Iterable[Group]) -> bool:
     return not any(isinstance(group, SketchGroup | MatrixGroup) for group in groups)
 
 
-def has_signs(group: QueryGroup | SketchGroup) -> bool:
-    """Whether some entries are -1, so that two records may move one row in opposite directions."""
-    return isinstance(group, SketchGroup) or any(part.kind == "contrast" for part in group)
-
-
 def has_helmert(group: Group) -> bool:
     """Whether some rows overlap, so that only Gaussian noise fits."""
     return not isinstance(group, SketchGroup | MatrixGroup) and any(part.kind == "helmert" for part in group)

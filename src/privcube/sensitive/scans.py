@@ -39,7 +39,7 @@ def found_files(pattern: str) -> list[str]:
     else:
         found = [pattern] if path.is_file() else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
     if not found:
-        raise DataError(f"data {pattern!r}", expected="a file, or a pattern that fits files", given=Plain("none there"))
+        raise DataError(f"data {pattern!r}", expected="a file, or a pattern that fits files", given=Plain("none found"))
     return found
 
 

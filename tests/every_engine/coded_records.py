@@ -1,4 +1,4 @@
-"""The engine for coded records in memory: the plainest one, which the others must equal. Zone: SENSITIVE."""
+"""The engine for coded records in memory: the plainest one, which the others must equal.."""
 
 from __future__ import annotations
 
