@@ -48,9 +48,10 @@ def release(
 ) -> Release:
     """Count the source, add the plan's noise once, and recover the tables.
 
-    The source is a path, a URL, a table of pandas, polars, pyarrow or DuckDB, or a Spark DataFrame; `table` or `query`
-    say what to read in a database, `person` names the column of the protected unit. Without a ledger the release is
-    checked against its own guarantee only, and nothing remembers what was spent.
+    The source is a path, a URL, a Spark DataFrame, or a table of pandas, polars, pyarrow, DuckDB or another library
+    that has `__arrow_c_stream__`; `table` or `query` say what to read in a database, `person` names the column of the
+    protected unit. Without a ledger the release is checked against its own guarantee only, and nothing remembers what
+    was spent.
 
     Tables are recovered when the first of them is asked for. With `progress`, which is told of every stage
     (`privcube.progress`), they are recovered before this returns.

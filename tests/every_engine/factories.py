@@ -247,7 +247,7 @@ class Stream:
 
 
 def relation(columns: Columns, folder: Path) -> Source:
-    return duckdb.from_arrow(arrow_table(columns)), None, None
+    return duckdb.connect().from_arrow(arrow_table(columns)), None, None
 
 
 def database(columns: Columns, folder: Path) -> Path:

@@ -70,8 +70,9 @@ def database(folder: Path, query: str) -> tuple:
 
 def relation(query: str) -> Callable[[Path], tuple]:
     def make(folder: Path) -> tuple:
-        duckdb.register("given", TABLE)  # in the module's own session, as relations of others may end with them
-        return (duckdb.sql(query),)
+        connection = duckdb.connect()
+        connection.register("given", TABLE)
+        return (connection.sql(query),)
 
     return make
 

@@ -239,7 +239,7 @@ def test_strategies_that_are_too_large_do_not_stop_the_others() -> None:
 
 
 def test_a_strategy_that_cannot_answer_says_so() -> None:
-    with pytest.raises(errors.PlanError, match="a strategy for ranges"):
+    with pytest.raises(errors.PlanError, match="a strategy that supports ranges"):
         plan(Workload.ranges(SCHEMA, ["c"]), PureDP(1), "fourier")
     leveled = Schema(
         [Attribute("c", values=["p", "q", "r"], levels=[Level("l", groups={"x": ["p", "q"], "y": ["r"]})])]

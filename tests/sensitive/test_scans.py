@@ -261,7 +261,7 @@ def test_names_that_differ_in_case_only_are_refused_where_duckdb_cannot_tell_the
     table = pa.table([["x"], ["y"], [1]], names=["a", "A", "b"])
     pq.write_table(table, tmp_path / "people.parquet")
     duckdb.connect(str(tmp_path / "people.duckdb")).close()
-    relation = duckdb.sql("SELECT 'x' AS a, 'y' AS \"A\", 1 AS b")
+    relation = duckdb.connect().sql("SELECT 'x' AS a, 'y' AS \"A\", 1 AS b")
     query = "SELECT 'x' AS a, 'y' AS \"A\", 1 AS b"
     for source in ((tmp_path / "people.parquet",), (tmp_path / "people.duckdb", None, query), (relation,)):
         with pytest.raises(
@@ -281,7 +281,7 @@ def duplicated(folder: Path) -> dict[str, tuple]:
         "csv": (folder / "people.csv",),
         "parquet": (folder / "people.parquet",),
         "duckdb": (folder / "people.duckdb", None, query),
-        "relation": (duckdb.sql(query),),
+        "relation": (duckdb.connect().sql(query),),
         "pandas": (pd.DataFrame([["x", "y", 1]], columns=["a", "a", "b"]),),
         "pyarrow": (table,),
         "reader": (table.to_reader(),),
@@ -422,7 +422,7 @@ def test_objects_are_written_as_the_rule_says() -> None:
     ids=["pyarrow", "polars", "pandas", "pandas floats", "pandas categorical", "duckdb"],
 )
 def test_a_column_of_nothing_but_nulls_is_all_missing(table: Any) -> None:
-    table = duckdb.sql(table) if isinstance(table, str) else table
+    table = duckdb.connect().sql(table) if isinstance(table, str) else table
     for declared in ({"values": ["a"]}, {"size": 1}, {"bins": [0, 1]}, {"values": [True]}):
         attribute = Attribute("x", **declared, missing="category")
         assert counts(table, request_for([attribute], [("x",)])) == [0, 3]
@@ -451,7 +451,7 @@ def test_types_that_cannot_be_coded_are_refused_before_counting(holder: str, tmp
         source = tmp_path / "people.parquet"
         pq.write_table(table, source)
     elif holder == "duckdb":
-        source = duckdb.from_arrow(table)
+        source = duckdb.connect().from_arrow(table)
     elif holder == "pandas":
         source = table.to_pandas(types_mapper=pd.ArrowDtype)
     elif holder == "polars":

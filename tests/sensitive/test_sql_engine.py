@@ -219,6 +219,10 @@ NO_QUERIES = {
     "commands in disguise": TWO_COMMANDS,
     "a change that answers": "DELETE FROM kept RETURNING 'x'::text AS a, 0 AS b",
     "a change inside": "WITH gone AS (DELETE FROM kept RETURNING 'x'::text AS a, 0 AS b) SELECT * FROM gone",
+    "out of the parenthesis": "SELECT 'x' AS a, 0 AS b FROM kept) AS one, (SELECT 1 AS c",
+    "a copy in disguise": "SELECT * FROM kept ); COPY (SELECT * FROM kept) TO 'leak.csv'; (SELECT * FROM kept",
+    "columns made of data": "PIVOT kept ON a",
+    "columns made of data, inside": "SELECT * FROM (PIVOT kept ON a USING count(*)) AS p",
     "a missing table": "SELECT * FROM not_there",
     "a missing column": "SELECT not_there FROM kept",
 }
@@ -245,6 +249,23 @@ def test_what_is_not_one_select_is_refused_and_changes_nothing(
             assert connection.execute(count).fetchall() == [(1,)]
     assert said.startswith("query of ")
     assert said.endswith("one SELECT")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM read_text('{file}') AS t(a, b, c)",
+        "SELECT 'x' AS a, 0 AS b FROM '{file}'",
+        "SELECT 'x' AS a, length(content) AS b FROM read_blob('{file}')",
+        "SELECT 'x' AS a, 0 AS b FROM glob('{folder}/*')",
+        "SELECT * FROM query('SELECT ''x'' AS a, 0 AS b FROM read_text(''{file}'')')",
+    ],
+)
+def test_a_query_of_a_duckdb_file_reaches_no_other_file(query: str, tmp_path: Path) -> None:
+    url, _, _ = duckdb_sql(SOME, tmp_path)
+    (tmp_path / "secret.csv").write_text("a,b\nx,0\n")
+    hostile = query.format(file=tmp_path / "secret.csv", folder=tmp_path)
+    assert refusal(lambda: engine_for(url, None, hostile).prepare(request_for(DECLARED))).endswith("one SELECT")
 
 
 def test_duckdb_writes_no_file_for_a_query(tmp_path: Path) -> None:

@@ -44,3 +44,12 @@ def test_the_key_decides_which_rows_stay() -> None:
 def test_no_rows_at_all_is_refused() -> None:
     with pytest.raises(errors.PlanError):
         list(kept_rows([("a", (0,))], 0, b"k"))
+
+
+@pytest.mark.parametrize("key", [b"a", b"b", b"c"])
+def test_people_with_the_same_rows_choose_independently(key: bytes) -> None:
+    """1,000 people with the rows A and B keep about as many of each: 500 with a standard deviation of 16."""
+    rows = [(f"person {n}", (code,)) for n in range(1000) for code in (0, 1)]
+    kept = Counter(kept_rows(rows, 1, key))
+    assert kept.total() == 1000
+    assert 420 < kept[0,] < 580

@@ -167,7 +167,7 @@ def test_a_matrix_that_does_not_fit_is_refused(change: str) -> None:
         "cells": MatrixGroup(("sex",), group.rows),
         "order": MatrixGroup(("age", "sex"), group.rows),
     }[change]
-    with pytest.raises(errors.PlanError, match="a matrix over the cells of attributes"):
+    with pytest.raises(errors.PlanError, match="a matrix over the cells of its attributes"):
         verify_privacy(replace(made, groups=(other,)))
 
 
@@ -223,7 +223,7 @@ def test_the_same_workload_has_the_same_plan() -> None:
 
 
 def test_what_is_too_large_or_empty_is_refused_with_what_to_use() -> None:
-    with pytest.raises(errors.PlanError, match=r"at most 1,024 cells.*1,025 cells.*hierarchy"):
+    with pytest.raises(errors.PlanError, match=r"at most 1,024 joint cells.*1,025 cells.*hierarchy"):
         plan(Workload.ranges(Schema.from_sizes({"x": 1025}), ["x"]), PureDP(1), "matrix")
     with pytest.raises(errors.PlanError, match="the total alone"):
         plan(Workload.tables(AGES, [()]), PureDP(1), "matrix")

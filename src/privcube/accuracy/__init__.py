@@ -1,1 +1,1 @@
-"""What a plan promises: how its tables are recovered, how far off they may be, what they cost. Zone: PUBLIC."""
+"""What a plan promises: how tables are recovered, how accurate they are, and what they cost. Zone: PUBLIC."""

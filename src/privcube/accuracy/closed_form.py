@@ -1,19 +1,18 @@
 """Plans whose groups are products over axes: least squares residual by residual, in closed form. Zone: PUBLIC.
 
-Plans are made with the variance v_g of continuous noise, and tables are recovered with weights for these. The noise
-that is drawn has other variances u_g, known exactly (`privcube.accuracy.moments`), so the tables have other variances,
-too, and as exactly known: the noise on different rows is uncorrelated (independent, or in a bundle with free signs), so
-the mean variance of a table's cells is a sum over the groups of u_g times a known number
-(`Structure.drawn_variances`), provided that all rows of a group have the same variance.
+Planning and recovery use the variance v_g of continuous noise. The whole-number noise that is drawn has a different
+variance u_g, known exactly (`privcube.accuracy.moments`). The noise on different rows is uncorrelated (independent, or
+with independent signs in a bundle). So if all rows of a group have the same variance, the mean variance of a table's
+cells is exactly a sum over groups of u_g times a known number (`Structure.drawn_variances`).
 
-Helmert rows need more care, as those of narrow noise differ: row i with weight w_i is worth u_i = disc(sigma^2 w_i) /
-w_i. A group speaks about residual b through a basis of orthonormal Helmert rows h_i on some axes and cells on others. A
-query q thus gets from it the variance f_gb / (v_g p_b)^2 times sum_i u_i |P_i q|^2, with P_i the projector of b
-restricted to h_i on the Helmert axes: for equal u_i, these make up |Pi_b q|^2. Over the queries of a table the mean of
-|P_i q|^2 is a product over axes, so what counts is the share that row j of each axis and level has in the mean of
-|Pi_l q|^2. Then sum_i u_i |P_i q|^2 has the mean u_g |Pi_b q|^2 with u_g the mean of the u_i weighted by the products
-of the shares. If a table asks for all cells of an attribute, its queries are the same in every direction of a level and
-the shares are even; for ranges, and where padded cells are not asked for, they are worked out here (`row_shares`).
+Helmert rows need more care because narrow noise differs between them: row i with weight w_i has the effective variance
+u_i = disc(sigma^2 w_i) / w_i. A group measures residual b in a basis of orthonormal Helmert rows h_i on some axes and
+cells on others. It adds f_gb / (v_g p_b)^2 times sum_i u_i |P_i q|^2 to the variance of a query q, with P_i the
+projector of b restricted to h_i on the Helmert axes; the |P_i q|^2 sum to |Pi_b q|^2. Over the queries of a table the
+mean of |P_i q|^2 is a product over axes, so all that matters is the share of row j of each axis and level in the mean
+of |Pi_l q|^2. Then sum_i u_i |P_i q|^2 has the mean u_g |Pi_b q|^2 with u_g the mean of the u_i weighted by the
+products of the shares. If a table asks for all cells of an attribute, its queries are the same in every direction of a
+level and the shares are even; for ranges, and where padded cells are not queried, `row_shares` computes them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,8 @@ from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Table, Workload
 from privcube.progress import Progress, silent
 
-_MANY_PAIRS: Final = 1_000_000  # tables times groups, beyond which tables of one shape share their kurtosis
+# Tables times groups; beyond this, tables of one shape share their kurtosis to keep large releases fast.
+_MANY_PAIRS: Final = 1_000_000
 
 
 class ClosedForm:
@@ -49,7 +49,7 @@ class ClosedForm:
         self._kurtosis_of_shape: dict[tuple[int, ...], float] = {}
 
     def determines(self, table: Table) -> bool:
-        """Whether the measurements say something about every residual of a table."""
+        """Whether the measurements cover every residual of a table."""
         return self._bars_for(table).determines(table)
 
     def mean_variances(self) -> Floats:
@@ -61,7 +61,7 @@ class ClosedForm:
         return self._bars_for(table).variances(table)
 
     def kurtosis(self, table: Table) -> float:
-        """The largest excess kurtosis among a few numbers of a table; in large releases, of one like it."""
+        """The largest excess kurtosis among a few numbers of a table; in large releases, of a table of its shape."""
         bars = self._bars_for(table)
         few = len(self._tables) * len(self._plan.groups) <= _MANY_PAIRS
         if few or recovered_table(self._frame, table) != cells_table(table):
@@ -82,15 +82,15 @@ class ClosedForm:
         return bars.query_variance(table, padded), bars.kurtosis(table, padded)
 
     def source(self, table: Table) -> Table:
-        """The cells that a table is added up from."""
+        """The table of cells that a table is summed from."""
         return recovered_table(self._frame, table)
 
     def derived(self, table: Table, source: Floats) -> Floats:
-        """A table from its cells."""
+        """A table summed from its cells."""
         return added_up(self._frame, table, source)
 
     def recover(self, sources: Sequence[Table], answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
-        """Tables of cells as they are published: what is found in padded cells is shared out, so that all agree."""
+        """Published tables of cells; estimates in padded cells are redistributed so that all tables agree."""
         groups, variances = product_groups(self._plan.groups), self._plan.noise_variances()
         found = recover_cells(self._frame, sources, groups, variances, answers, padded=True, progress=progress)
         publisher = Publisher(self._frame)
@@ -109,10 +109,10 @@ class ClosedForm:
 
 
 def drawn_variances(plan: Plan, workload: Workload) -> Floats:
-    """The mean variance of a cell of any tables that the measurements of a plan determine, under the noise drawn."""
+    """The mean cell variance of each table under the noise drawn, for any tables that the plan determines."""
     weighted_by = plan.noise_variances()
     structure = Structure.of(workload, plan.frame, product_groups(plan.groups))
-    alike: defaultdict[Table, list[int]] = defaultdict(list)  # tables that weigh Helmert rows in the same way
+    alike: defaultdict[Table, list[int]] = defaultdict(list)  # tables that weight Helmert rows the same way
     narrow = bool(narrow_groups(plan))
     for number, table in enumerate(workload):
         alike[tuple([entry for entry in table if narrow and _is_uneven(plan.frame, entry)])].append(number)
@@ -125,7 +125,7 @@ def drawn_variances(plan: Plan, workload: Workload) -> Floats:
 
 
 def _is_uneven(frame: Frame, entry: str | Axis) -> bool:
-    """Whether the Helmert rows of a level have unequal shares in what an entry asks; two children have one row only."""
+    """Whether an entry may weight the Helmert rows of a level unequally; a binary frame has one row per level."""
     axis = Axis.of(entry)
     attribute = frame.schema[axis.attribute]
     if frame.kind == "binary":
@@ -137,8 +137,8 @@ def _is_uneven(frame: Frame, entry: str | Axis) -> bool:
 def row_shares(frame: Frame, entry: str | Axis) -> RowShares:
     """The shares of the Helmert rows in the mean of |Pi_l q|^2 over the queries q of an entry, per axis and level l.
 
-    Row j has ones on the first j children of a parent and -j on the next. With G the sum over parents and queries of
-    the products of what a query asks of two children, its energy is h_j' G h_j / (j (j+1)), up to a factor.
+    Row j has ones on the first j children of a parent and -j on the next. Let G sum, over parents and queries, the
+    products of a query's weights on two children; then the energy of row j is h_j' G h_j / (j (j+1)), up to a factor.
 
     >>> from privcube.model.schema import Schema
     >>> row_shares(Frame(Schema.from_sizes({"a": 2}), "natural"), "a")
@@ -160,7 +160,7 @@ def row_shares(frame: Frame, entry: str | Axis) -> RowShares:
 
 
 def _between_children(products: Floats, nodes: int, fan_out: int) -> Floats:
-    """G of `row_shares`, from the products of what queries ask of two cells: the sum over parents of its children's."""
+    """G of `row_shares`, from the products of the queries' weights on two cells."""
     width = len(products) // nodes
     between = products.reshape(nodes, width, nodes, width).sum(axis=(1, 3))
     families = between.reshape(nodes // fan_out, fan_out, nodes // fan_out, fan_out)

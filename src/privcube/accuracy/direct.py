@@ -1,7 +1,7 @@
-"""Direct recovery: each table added up from its own groups, the R of step 2. Zone: PUBLIC.
+"""Direct recovery: each table summed from its own groups, the R of step 2. Zone: PUBLIC.
 
-This reproduces the paper's S and S+ before step 3. Tables added up from different groups need not agree. Errors are
-known as means over a table, and their shape is taken for that of Laplace noise, the widest there is.
+This reproduces the paper's S and S+ before step 3. Tables summed from different groups need not agree. Variances are
+means over a table, and errors are assumed to have the kurtosis of Laplace noise, the largest possible.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from privcube.progress import RECOVERING, Progress, silent, told
 
 
 class DirectForm:
-    """The predictor (`privcube.accuracy.predictor`) of a plan with direct recovery: tables of the workload only."""
+    """The predictor (`privcube.accuracy.predictor`) of a plan with direct recovery, for tables of the workload only."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -41,17 +41,17 @@ class DirectForm:
         return coefficients.times(exact_noise_variances(plan))
 
     def variances(self, table: Table) -> Floats:
-        """The mean variance of a table's numbers, for all of them."""
+        """The mean variance of a table's numbers, repeated for each of them."""
         return np.full([axis_cells(self._plan.workload.schema, entry) for entry in table], self._mean[table])
 
     def kurtosis(self, table: Table) -> float:
-        """That of Laplace noise."""
+        """The excess kurtosis of Laplace noise."""
         return LAPLACE
 
     def query_moments(self, table: Table, weights: Floats) -> tuple[float, float]:
-        """Variance and excess kurtosis of one number of a table; sums over several are refused."""
+        """Variance and excess kurtosis of one number of a table; a sum of several is refused."""
         if np.count_nonzero(weights) != 1:
-            raise QueryError("query", expected="a single cell, as tables were recovered directly, each by itself")
+            raise QueryError("query", expected="a single cell, because direct recovery treats each table separately")
         return self._mean[table], LAPLACE
 
     def source(self, table: Table) -> Table:
@@ -63,7 +63,7 @@ class DirectForm:
         return source
 
     def recover(self, sources: Sequence[Table], answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
-        """Tables of the workload, each added up from the answers to its own groups."""
+        """Tables of the workload, each summed from the answers to its own groups."""
         frame, groups = self._plan.frame, product_groups(self._plan.groups)
         ends = np.cumsum([0, *(group_rows(frame, group) for group in groups)]).tolist()
         used_by = dict(zip(self._plan.workload, self._plan.sources or (), strict=True))
@@ -116,7 +116,7 @@ def _level(group: QueryGroup, axis: int) -> int:
 def _from_nodes(
     counts: Floats, at: int, axis: Axis, cells: int, sizes: Sequence[int], levels: Sequence[int], level: int
 ) -> Floats:
-    """What the nodes of one level contribute to every range."""
+    """The contribution of one level's nodes to every range."""
     moved = np.moveaxis(counts, at, -1)
     running = np.concatenate([np.zeros((*moved.shape[:-1], 1)), np.cumsum(moved, axis=-1)], axis=-1)
     queries = cells if axis.queries == "prefixes" else cells * (cells + 1) // 2
@@ -129,10 +129,10 @@ def _from_nodes(
 def recovery_coefficients(
     workload: Workload, frame: Frame, groups: Sequence[Group], sources: Sequence[Sequence[int]]
 ) -> Incidence:
-    """For table t and group g the mean over t's cells of the squared entries of R on g's rows.
+    """For table t and group g, the mean over t's cells of the sum of squared entries of R on g's rows.
 
-    The sum over g of this times v_g is the variance of a cell of t under the direct recovery, and summed over t with
-    weights and cells it is the paper's s_r (without its factor 2).
+    Times v_g and summed over g, it is the mean variance of a cell of t under direct recovery; times weights and cells
+    and summed over t, it is the paper's s_r (without its factor 2).
     """
     rows: list[int] = []
     columns: list[int] = []
@@ -157,7 +157,7 @@ def _added_nodes(
     groups: Sequence[QueryGroup],
     known: dict[tuple[str | Axis, tuple[int, ...]], dict[int, float]],
 ) -> list[float]:
-    """How many rows of each group one query of the table adds up, on average."""
+    """How many rows of each group a query of the table sums, on average."""
     levels_of = [{part.axis: part.level for part in group} for group in groups]
     per_axis: dict[int, dict[int, float]] = {}
     for entry in table:
@@ -175,7 +175,7 @@ def _added_nodes(
 
 
 def _per_level(frame: Frame, entry: str | Axis, axis: int, level: int, levels: tuple[int, ...]) -> dict[int, float]:
-    """How many rows of each of these levels one query of the entry adds up, on average."""
+    """How many rows of each of these levels a query of the entry sums, on average."""
     sizes = frame.sizes[axis]
     if isinstance(entry, Axis) and entry.queries != "cells":
         return mean_nodes(entry.queries, frame.schema[entry.attribute].ordered_cells, sizes, levels)

@@ -1,14 +1,14 @@
-"""How far published numbers may be off: variances, shapes of the noise. Zone: PUBLIC.
+"""The variance and kurtosis of the errors of published numbers. Zone: PUBLIC.
 
 A published number is a linear query q on the padded cells of a table. Optimal recovery answers it by sum_g r_g . z_g
 over the noisy answers z_g of the groups, with r_g = S_g C q / v_g and C = sum_b Pi_b / p_b (THEORY section 2). So
 - its variance is sum_b |Pi_b q|^2 spread_b / p_b^2, with spread_b = sum_g f_gb u_g / v_g^2, where u_g is the variance
-  of the whole-number noise that was drawn and v_g that of continuous noise, which weighs the groups. |Pi_b q|^2 is a
-  product over the entries of a table, so the variances of all its cells come together, in closed form;
-- its fourth cumulant is a sum over the slices of bundles of what sum r_i^2 and sum r_i^4 over their groups say.
+  of the whole-number noise drawn and v_g that of continuous noise, by which recovery weights the groups. |Pi_b q|^2 is
+  a product over the entries of a table, so the variances of all its cells are computed at once, in closed form;
+- its fourth cumulant is a sum over slices of bundles, in terms of sum r_i^2 and sum r_i^4 over each group.
   Gaussian noise has none; a row of Laplace noise of scale s has 12 s^4; max-norm noise is a radius with the
-  distribution Gamma(m + 1) times uniform points of L1 balls, whose moments are those of Dirichlet variables. Rows have
-  symmetric signs, so that only squares meet.
+  distribution Gamma(m + 1) times uniform points of L1 balls, whose moments are those of Dirichlet variables. The signs
+  of rows are symmetric, so odd cross moments vanish.
 Intervals follow from variance and kurtosis (`privcube.accuracy.intervals`).
 
 See THEORY section 11.1.
@@ -38,16 +38,16 @@ from privcube.model.privacy.guarantee import PureDP
 from privcube.model.slices import shared_cells, slice_rows
 from privcube.model.workload import Axis, Table, table_name
 
-_MANY_TABLES: Final = 20_000  # whose residuals are looked up when they are asked for
-_NOTHING: Final = 1e-12
-_KINDS: Final = get_args(PartKind)  # cells first
+_MANY_TABLES: Final = 20_000  # beyond this, residuals are looked up on demand to save memory
+_NOTHING: Final = 1e-12  # coordinates below this are rounding errors
+_KINDS: Final = get_args(PartKind)  # cells first, as `_parts` relies on
 
 
 class ErrorBars:
     """Error bars for tables of one plan with structured groups and optimal recovery."""
 
     def __init__(self, plan: Plan, tables: Sequence[Table]) -> None:
-        """`tables` must include every table that is asked for later."""
+        """`tables` must include every table that will be queried."""
         if plan.sources is not None:
             raise PlanError("error bars", expected="a plan with optimal recovery", given=Plain("direct recovery"))
         self._plan, self._frame = plan, plan.frame
@@ -76,7 +76,7 @@ class ErrorBars:
 
     @cached_property
     def _parts(self) -> Integers:
-        """Per group and axis a code of what it measures there, 0 for nothing; it leaves no remainder for cells."""
+        """Per group and axis, a code for its part: 0 for none, and a multiple of the number of kinds for cells."""
         codes = np.zeros((len(self._groups), len(self._frame.fan_outs)), dtype=np.int64)
         for number, group in enumerate(self._groups):
             for part in group:
@@ -85,7 +85,7 @@ class ErrorBars:
 
     @cached_property
     def _widths(self) -> Floats:
-        """Per group and axis how many cells the group has there, 1 where it has none."""
+        """Per group and axis, the number of cells at the level of its part; 1 where it has no part."""
         widths = np.ones((len(self._groups), len(self._frame.fan_outs)))
         for number, group in enumerate(self._groups):
             for part in group:
@@ -93,7 +93,7 @@ class ErrorBars:
         return widths
 
     def determines(self, table: Table) -> bool:
-        """Whether the measurements say something about every residual of a table."""
+        """Whether the measurements cover every residual of a table."""
         return all(self._precisions[number] > 0 for _, number in self._residuals(table))
 
     def variances(self, table: Table) -> Floats:
@@ -121,20 +121,20 @@ class ErrorBars:
         return self._moments(table, padded_weights)[0]
 
     def kurtosis(self, table: Table, padded_weights: Floats) -> float:
-        """The excess kurtosis of the error of such a sum: 0 if normal, 3 if Laplace."""
+        """The excess kurtosis of a sum of weights times the padded cells of a table: 0 if normal, 3 if Laplace."""
         variance, fourth = self._moments(table, padded_weights)
         return fourth / variance**2 if variance**2 > 0 else 0.0
 
     def cell_kurtosis(self, table: Table) -> float:
         """The largest excess kurtosis among a few published numbers of a table.
 
-        These are the first and the last, and for levels that are sums of cells also the sum over the fewest of them:
-        the more there are in a sum, the closer its error is to normal.
+        These are the first, the last and, for levels summed from cells, the sum of the fewest cells: the more cells
+        in a sum, the closer its error is to normal.
         """
         if not isinstance(self._plan.guarantee, PureDP):
             return 0.0
         rows = [published_rows(self._frame, entry) for entry in table]
-        uneven = any(own is not None for own in rows)  # else cells as they are: all the same
+        uneven = any(own is not None for own in rows)  # otherwise all numbers are single cells and equivalent
         places = [[0] * len(table), [-1] * len(table)] if uneven else [[0] * len(table)]
         if recovered_table(self._frame, table) != cells_table(table):
             places.append([0 if own is None else int(np.argmin((own**2).sum(axis=1))) for own in rows])
@@ -148,18 +148,15 @@ class ErrorBars:
         return max(found)
 
     def _residuals(self, table: Table) -> list[tuple[tuple[int, ...], int]]:
-        """The levels of every residual below a table, and its number; found once."""
+        """The levels and the number of every residual below a table, cached."""
         if table not in self._known_residuals:
-            self._known_residuals[table] = self._found_residuals(table)
+            (footprint,) = cells_groups(self._frame, [recovered_table(self._frame, table)])
+            batches = self._index.batches(group_family(self._frame, [footprint]))
+            found = [(batch.levels, int(batch.residuals[0])) for batch in batches]
+            if any(number < 0 for _, number in found):
+                raise PlanError(table_name(table), expected="a table that error bars were prepared for")
+            self._known_residuals[table] = found
         return self._known_residuals[table]
-
-    def _found_residuals(self, table: Table) -> list[tuple[tuple[int, ...], int]]:
-        (footprint,) = cells_groups(self._frame, [recovered_table(self._frame, table)])
-        batches = self._index.batches(group_family(self._frame, [footprint]))
-        found = [(batch.levels, int(batch.residuals[0])) for batch in batches]
-        if any(number < 0 for _, number in found):
-            raise PlanError(table_name(table), expected="a table that error bars were prepared for")
-        return found
 
     def _moments(self, table: Table, padded_weights: Floats) -> tuple[float, float]:
         """Variance and fourth cumulant of a query, from the weights r of its recovery."""
@@ -195,13 +192,13 @@ class ErrorBars:
         return variance, fourth
 
     def _kept(self, own_axes: Sequence[int]) -> Integers:
-        """The groups that say something about a table: on other axes they have cells alone."""
+        """The groups that are informative about a table: those with only cells on all other axes."""
         other = self._parts % len(_KINDS) > 0
         other[:, own_axes] = False
         return np.flatnonzero(~other.any(axis=1))
 
     def _smoothed(self, table: Table, footprint: QueryGroup, padded_weights: Floats) -> Floats:
-        """C q: the query's residuals, each divided by its precision."""
+        """C q: the residuals of the query, each divided by its precision."""
         chains = [self._frame.fan_outs[part.axis][: part.level] for part in footprint]
         shape = [self._frame.sizes[part.axis][part.level] for part in footprint]
         weights = np.asarray(padded_weights, dtype=np.float64)
@@ -224,12 +221,12 @@ class ErrorBars:
 
 @dataclass(frozen=True)
 class _Bundle:
-    """A bundle of several groups, as its noise is drawn: in slices."""
+    """A bundle of several groups, whose noise is drawn slice by slice."""
 
     scale: float
-    levels: dict[int, int]  # of the cells that all groups share, by axis
+    levels: dict[int, int]  # by axis, the level of the cells that all groups share
     slices: int
-    rows: dict[int, int]  # of each group, in a slice
+    rows: dict[int, int]  # per group, its rows in one slice
 
     @classmethod
     def of(cls, plan: Plan, groups: Sequence[int], scale: float) -> _Bundle:
@@ -238,14 +235,14 @@ class _Bundle:
         return cls(scale, dict(shared_cells(together)), slices, dict(zip(groups, rows, strict=True)))
 
     def fourth_cumulant(self, chosen: Sequence[int], squares: Floats, fourths: Floats) -> float:
-        """The fourth cumulant of what some groups add up to: a sum over slices.
+        """The fourth cumulant of the weighted sum over some groups of the bundle.
 
-        `squares` are the sums of r^2 over the rows of each group in a slice; slices that differ on axes the table does
-        not have, or below its level, have the same and share a column. `fourths` are the sums of r^4 over all rows.
+        `squares` are the sums of r^2 over the rows of each group in a slice; slices that differ only on axes that the
+        table lacks, or below its level, share a column. `fourths` are the sums of r^4 over all rows of a group.
         """
         m = float(sum(self.rows.values()))
         n = np.array([self.rows[group] for group in chosen], dtype=np.float64)[:, None]
-        alike = self.slices / squares.shape[1]  # how many slices a column stands for, each with its part of the sums
+        alike = self.slices / squares.shape[1]  # slices per column, each with an equal part of its sums
         squares = squares / alike
         fourths = fourths[:, None] / self.slices
         second = 2 * squares / ((n + 1) * (n + 2))
@@ -257,7 +254,7 @@ class _Bundle:
 
 
 def _drawn_at_most(plan: Plan) -> Floats:
-    """The variances of the noise that is drawn; of Helmert rows, which differ a little, what none of them exceeds."""
+    """The variances of the noise drawn; for Helmert rows, which differ slightly, an upper bound on all of them."""
     helmert = np.array([has_helmert(group) for group in plan.groups])
     return np.asarray(np.where(helmert, plan.noise_variances(), exact_noise_variances(plan)))
 
@@ -270,7 +267,7 @@ def _powers(rows: Floats, repeats: int) -> tuple[float, float]:
 def _squares_in_slices(
     frame: Frame, footprint: QueryGroup, weights: tuple[Floats, int], level_of: dict[int, int]
 ) -> Floats:
-    """The sums of r^2 over rows in the same slice, as far as the table tells slices apart."""
+    """The sums of r^2 over rows in the same slice; slices that the table cannot distinguish are combined."""
     rows, repeats = weights
     squares = rows**2 * repeats
     for at, (axis, level, _) in enumerate(footprint):
@@ -282,10 +279,10 @@ def _squares_in_slices(
 def _row_weights(
     frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Sequence[GroupPart]
 ) -> tuple[Floats, int]:
-    """The recovery weights r of the rows of a group, and how many rows have each.
+    """The recovery weights r of the rows of a group, and how many rows share each weight.
 
-    Cells of a table are averaged on axes that the group lacks, added up to the group's level on those it has, and stand
-    for all their children where the group is finer; rows of contrasts and Helmert parts are differences of these sums.
+    Cells of a table are averaged over axes that the group lacks, summed to the group's level on axes it has, and
+    repeated for all their children where the group is finer; contrast and Helmert rows are differences of these sums.
     """
     part_of = {part.axis: part for part in inside}
     answers, repeats = smoothed, 1
@@ -310,11 +307,11 @@ def _row_weights(
 
 
 def _energies(frame: Frame, entry: str | Axis) -> tuple[Floats, int]:
-    """|Pi_b q|^2 for every published number q of an entry and all levels b of its axes, and how many axes it has."""
+    """|Pi_b q|^2 for every published number q of an entry and all levels b of its axes, and the number of axes."""
     (footprint,) = cells_groups(frame, [recovered_table(frame, (entry,))])
     rows = published_rows(frame, entry)
     sizes = [frame.sizes[part.axis][: part.level + 1] for part in footprint]
-    if rows is None:  # cells as they are: all the same
+    if rows is None:  # single cells, all with the same energies
         own = np.ones(())
         for chain in sizes:
             own = np.multiply.outer(own, np.diff(np.array(chain), prepend=0) / chain[-1])

@@ -1,8 +1,8 @@
-"""Plans with groups that are no products over axes: dense least squares over a small domain. Zone: PUBLIC.
+"""Plans with groups that are not products over axes: dense least squares over a small domain. Zone: PUBLIC.
 
-The cells of the attributes together are estimated by N z (`privcube.accuracy.matrix_structure`), and every query on
-them is a sum of these. With r the weights of a query on the noisy answers, its variance is sum r^2 u, u the variance of
-the whole-number noise that was drawn; the fourth cumulant of Laplace noise of scale s adds up to 12 sum r^4 s^4.
+The joint cells of the attributes are estimated by N z (`privcube.accuracy.matrix_structure`), and every query is a sum
+of them. If a query has weights r on the noisy answers, its variance is sum r^2 u, with u the variances of the
+whole-number noise drawn; with Laplace noise of scale s its fourth cumulant is 12 sum r^4 s^4.
 
 See THEORY section 12.
 """
@@ -31,7 +31,7 @@ class ExplicitForm:
         self._structure = ExplicitStructure.of(plan.workload, plan.frame, plan.groups)
 
     def determines(self, table: Table) -> bool:
-        """Whether the measurements say something about every cell of a table."""
+        """Whether the measurements determine every cell of a table."""
         names = {Axis.of(entry).attribute for entry in table}
         return names <= set(self._structure.schema.names) and self._structure.determines(table)
 
@@ -54,11 +54,11 @@ class ExplicitForm:
         return self._moments(np.asarray(np.tensordot(weights, rows, axes=weights.ndim)))
 
     def source(self, table: Table) -> Table:
-        """The table itself: any is added up from the cells that are estimated."""
+        """The table itself, since any table is summed from the estimated cells."""
         return table
 
     def derived(self, table: Table, source: Floats) -> Floats:
-        """The table itself."""
+        """The source itself."""
         return source
 
     def recover(self, sources: Sequence[Table], answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
@@ -73,7 +73,7 @@ class ExplicitForm:
 
     @cached_property
     def _drawn(self) -> Floats:
-        """The variance of the noise on every row."""
+        """The variance of the noise drawn on every row."""
         return np.asarray(exact_noise_variances(self._plan)[self._structure.group_of])
 
     @cached_property

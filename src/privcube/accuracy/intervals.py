@@ -1,8 +1,8 @@
-"""How wide an interval must be to hold an error with a confidence. Zone: PUBLIC.
+"""How wide an interval must be to contain an error at a given confidence. Zone: PUBLIC.
 
 The error of a published number has a known variance and kurtosis (`privcube.accuracy.error_bars`). Its interval is that
-of the exponential power distribution with both, which is exact for normal, Laplace and uniform noise and close to all
-that lies between (THEORY section 11).
+of the exponential power distribution with the same two, which is exact for normal, Laplace and uniform noise and close
+for everything in between (THEORY section 11).
 
 See THEORY section 11.1.
 """
@@ -17,13 +17,13 @@ import numpy as np
 
 from privcube.errors import PlanError
 
-LAPLACE: Final = 3.0  # the excess kurtosis of Laplace noise, assumed where it is not worked out
+LAPLACE: Final = 3.0  # the excess kurtosis of Laplace noise, assumed where it is not computed
 
-_GRID: Final = 20_000  # points of the density: its quantiles are off by less than 1e-4
+_GRID: Final = 20_000  # points of the density: enough for quantiles with an error below 1e-4
 
 
 def interval_factor(kurtosis: float, confidence: float) -> float:
-    """How many standard errors to either side hold an error with a probability, given its excess kurtosis.
+    """The half-width, in standard errors, of an interval at a given confidence for an error of this excess kurtosis.
 
     >>> [round(interval_factor(kurtosis, 0.95), 3) for kurtosis in (0, 3)]  # normal, Laplace
     [1.96, 2.118]

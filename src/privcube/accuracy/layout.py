@@ -1,8 +1,8 @@
-"""From the padded axes of a frame to the cells, levels and ranges of a table, and back. Zone: PUBLIC.
+"""Conversion between the padded axes of a frame and the cells, levels and ranges of a table. Zone: PUBLIC.
 
-Every published number is a known sum over padded cells (`privcube.accuracy.published`). Levels are in a frame only if
-the workload asks for one of the attribute. The others are sums of the published cells, like ranges, so they agree with
-them by construction.
+Every published number is a known sum over padded cells (`privcube.accuracy.published`). A frame has the levels of an
+attribute only if the workload asks for one of them. Otherwise levels are sums of the published cells, as ranges always
+are, so they agree with the cells by construction.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 
 def cells_table(table: Table) -> Table:
-    """The same table by the cells of its attributes: ranges are added up from them."""
+    """The table of cells that a table's ranges and prefixes are summed from; levels stay."""
     return tuple([entry if isinstance(entry, str) or entry.level else entry.attribute for entry in table])
 
 
 def with_ranges(schema: Schema, table: Table, cells: Floats) -> Floats:
-    """A table from its cells: ranges and prefixes added up."""
+    """A table from its cells, with ranges and prefixes summed."""
     counts = cells
     for at, entry in enumerate(table):
         if isinstance(entry, Axis) and entry.queries != "cells":
@@ -38,14 +38,14 @@ def with_ranges(schema: Schema, table: Table, cells: Floats) -> Floats:
 
 
 class Layout:
-    """Where the real cells of tables stand among the padded ones of a frame; remembers each attribute."""
+    """Finds the real cells of tables among the padded cells of a frame; caches each entry."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
         self._known: dict[str | Axis, tuple[int, NDArray[np.int64] | None]] = {}
 
     def real(self, table: Table, padded: Floats) -> Floats:
-        """The cells of a table in the order of their labels, padding dropped."""
+        """The real cells of a table, in label order, from its padded cells."""
         entries = [self._entry(entry) for entry in table]
         counts = padded.reshape([size for size, _ in entries])
         for at, (_, positions) in enumerate(entries):
@@ -54,10 +54,7 @@ class Layout:
         return counts
 
     def padded(self, table: Table, real: NDArray[_Number]) -> NDArray[_Number]:
-        """The other way round: the padded cells of a table, empty where there is no real one.
-
-        Further axes at the end stay as they are.
-        """
+        """The padded cells of a table from its real ones, with zeros elsewhere; extra trailing axes are kept."""
         counts: NDArray[_Number] = real
         for at, entry in enumerate(table):
             size, positions = self._entry(entry)
@@ -68,12 +65,12 @@ class Layout:
         return counts
 
     def look(self, entry: str | Axis) -> tuple[int, bytes]:
-        """Entries that look alike have the same padded cells, of which the same are real."""
+        """A key that is equal for entries with the same number of padded cells and the same real ones among them."""
         size, positions = self._entry(entry)
         return size, b"" if positions is None else positions.tobytes()
 
     def _entry(self, entry: str | Axis) -> tuple[int, NDArray[np.int64] | None]:
-        """How many padded cells an entry has, and which of them are real; None if all are, in order."""
+        """The number of padded cells of an entry and the positions of the real ones, None if all are real, in order."""
         if entry not in self._known:
             axis = Axis.of(entry)
             attribute = self.frame.schema[axis.attribute]
@@ -86,7 +83,7 @@ class Layout:
 
 
 def range_sums(counts: Floats, axis: int, queries: Queries, cells: int) -> Floats:
-    """All prefixes or ranges over the first cells of an axis.
+    """All prefixes or ranges over the given number of first cells of an axis.
 
     >>> range_sums(np.array([1.0, 2.0, 4.0]), 0, "ranges", 3).tolist()
     [1.0, 3.0, 7.0, 2.0, 6.0, 4.0]
@@ -98,14 +95,14 @@ def range_sums(counts: Floats, axis: int, queries: Queries, cells: int) -> Float
 
 
 class Publisher:
-    """Makes published tables of padded ones; remembers the weights of each attribute and level."""
+    """Turns padded tables into published ones; caches the weights of each attribute and level."""
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
         self._known: dict[str | Axis, tuple[int, Floats | None]] = {}
 
     def published(self, table: Table, padded: Floats) -> Floats:
-        """A table as it is published, from its padded cells."""
+        """The published table from its padded cells."""
         entries = [self._entry(entry) for entry in table]
         counts = padded.reshape([size for size, _ in entries])
         for at, (_, rows) in enumerate(entries):
@@ -122,7 +119,7 @@ class Publisher:
 
 
 def recovered_table(frame: Frame, table: Table) -> Table:
-    """The cells that a table is added up from: ranges, and levels that the frame has not, from those of the attribute.
+    """The table of cells that a table is summed from; ranges and levels missing from the frame become plain attributes.
 
     >>> from privcube import Attribute, Level, Schema
     >>> area = Attribute("area", size=4, levels=[Level("region", width=2)])
@@ -133,7 +130,7 @@ def recovered_table(frame: Frame, table: Table) -> Table:
 
 
 def added_up(frame: Frame, table: Table, cells: Floats) -> Floats:
-    """A table from the published numbers of its `recovered_table`."""
+    """A table summed from the published numbers of its `recovered_table`."""
     counts = with_ranges(frame.schema, table, cells)
     for at, (entry, known) in enumerate(zip(table, recovered_table(frame, table), strict=True)):
         if isinstance(entry, Axis) and entry.level and entry != known:

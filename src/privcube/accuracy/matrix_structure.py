@@ -1,10 +1,10 @@
-"""Groups without product structure, on the cells of the attributes that they use: dense least squares. Zone: PUBLIC.
+"""Groups without product structure, on the cells of the attributes they use: dense least squares. Zone: PUBLIC.
 
-With S the rows over these n cells, v their noise variances, and B an orthonormal basis of the row space of S, the
-triangle T of QR, diag(v)^(-1/2) S B = O T, gives the least-squares estimate of the cells x as N z with
-N = B T^-1 O' diag(v)^(-1/2). Its covariance is L L' with L = N diag(u)^(1/2) if the noise that is drawn has the
-variances u. The queries never become a matrix: tables are added up from columns of L, a slice of memory at a time, and
-in step 2 the workload is its Gram matrix, a sum of Kronecker products.
+Let S hold the rows over these n cells, v their noise variances, and B an orthonormal basis of the row space of S. With
+the QR factorization diag(v)^(-1/2) S B = O T, the least-squares estimate of the cells x is N z with
+N = B T^-1 O' diag(v)^(-1/2). Its covariance is L L' with L = N diag(u)^(1/2) if the noise drawn has variances u. The
+queries never become a matrix: tables are summed from columns of L, a slice of memory at a time, and step 2 uses only
+the Gram matrix of the workload, a sum of Kronecker products.
 
 See THEORY section 12.
 """
@@ -30,14 +30,14 @@ from privcube.model.rows import spread, strategy_matrix
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, table_cells, table_name
 
-MOST_CELLS: Final = 1_024
-_OUTSIDE: Final = 1e-16  # of a query's squared length, below which it counts as a combination of the rows
-_SLICE: Final = 4_000_000  # numbers in memory at a time
+MOST_CELLS: Final = 1_024  # of the domain: dense algebra on n x n matrices takes time n^3
+_OUTSIDE: Final = 1e-16  # part of a query's squared length outside the row space that counts as rounding
+_SLICE: Final = 4_000_000  # numbers in memory at a time: 32 MB
 
 
 @dataclass(frozen=True)
 class ExplicitStructure:
-    """The same questions as `Structure` answers, asked of an explicit matrix S."""
+    """How an explicit matrix S answers a workload; the counterpart of `Structure`."""
 
     workload: Workload
     schema: Schema  # of the attributes that groups or tables use
@@ -49,7 +49,7 @@ class ExplicitStructure:
 
     @classmethod
     def of(cls, workload: Workload, frame: Frame, groups: Sequence[Group]) -> ExplicitStructure:
-        """Write out the matrix."""
+        """Build the matrix; the domain must be small."""
         schema = schema_of(workload, groups)
         if schema.domain_size > MOST_CELLS:
             raise PlanError(
@@ -73,13 +73,13 @@ class ExplicitStructure:
         return self.drawn_variances(variances, variances)
 
     def drawn_variances(self, weighted_by: Floats, drawn: Floats) -> Floats:
-        """The same if recovery is optimal for some variances and the noise that is drawn has others."""
+        """The mean cell variance of every table if recovery assumes some variances and the noise drawn has others."""
         factor = self.factor(weighted_by, drawn)
         for table in self.workload:
             if not self.determines(table):
                 raise PlanError(
                     "strategy",
-                    expected="rows that every query is a combination of",
+                    expected="rows that determine every query",
                     given=Plain(f"none for {table_name(table)}"),
                 )
         return np.array([float(query_variances(self.schema, table, factor).mean()) for table in self.workload])
@@ -120,14 +120,14 @@ class ExplicitStructure:
 def structure_of(
     workload: Workload, frame: Frame, groups: Sequence[Group], index: WorkloadIndex | None = None
 ) -> Structure | ExplicitStructure:
-    """How groups answer a workload: in closed form if all are products over axes, else by explicit matrices."""
+    """How groups answer a workload: in closed form if all are products over axes, else by an explicit matrix."""
     if is_structured(groups):
         return Structure.of(workload, frame, product_groups(groups), index)
     return ExplicitStructure.of(workload, frame, groups)
 
 
 def schema_of(workload: Workload, groups: Sequence[Group] = ()) -> Schema:
-    """The attributes that tables or matrices use, in their order; all of them where a group needs all."""
+    """The attributes that tables or matrices use, in schema order; any other group uses all of them."""
     names = {Axis.of(entry).attribute for table in workload for entry in table}
     for group in groups:
         names.update(group.attributes if isinstance(group, MatrixGroup) else workload.schema.names)
@@ -164,7 +164,7 @@ def entry_gram(attribute: Attribute, axis: Axis | None) -> Floats:
 
 
 def query(schema: Schema, table: Table, place: int) -> Floats:
-    """A cell of a table as weights on the cells of a schema, by its place on every axis: 0 the first, -1 the last.
+    """One query of a table as weights on the cells of a schema: the first on every axis for place 0, the last for -1.
 
     >>> query(Schema.from_sizes({"a": 2, "b": 3}), ("a", Axis("b", queries="prefixes")), -1).tolist()
     [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
@@ -183,10 +183,10 @@ def query(schema: Schema, table: Table, place: int) -> Floats:
 
 
 def query_variances(schema: Schema, table: Table, factor: Floats) -> Floats:
-    """The variance of every cell of a table, if the covariance of the cells of a schema is L L' with this factor L.
+    """The variance of every cell of a table if the covariance of the cells of a schema is L L' with this factor L.
 
-    A table is added up from the columns of L rather than from the covariance: no digit is lost where noisy cells make
-    up a good table. On the last axis of ranges only the prefixes P are, since |P_b - P_a|^2 follows from products.
+    Summing the columns of L rather than the covariance loses no digits where noisy cells add up to an accurate table.
+    On the last axis of ranges only the prefixes P are summed, since |P_b - P_a|^2 follows from their products.
 
     >>> schema = Schema.from_sizes({"a": 3})
     >>> query_variances(schema, (Axis("a", queries="ranges"),), np.eye(3)).tolist()
@@ -217,7 +217,7 @@ def query_variances(schema: Schema, table: Table, factor: Floats) -> Floats:
 
 
 def added_up(schema: Schema, table: Table, cells: Floats) -> Floats:
-    """A table from the cells of a schema, one axis per attribute; of several at once, side by side on the last axis."""
+    """A table summed from the cells of a schema; a second axis of `cells` holds several sets of cells at once."""
     counts = cells.reshape(*schema.shape, *cells.shape[1:])
     for at, attribute in reversed(list(enumerate(schema))):
         axis = axis_of(table, attribute)
@@ -229,13 +229,13 @@ def added_up(schema: Schema, table: Table, cells: Floats) -> Floats:
 
 
 def membership(attribute: Attribute, axis: Axis) -> Floats:
-    """Which cells of an attribute make up each cell of a level."""
+    """Group x cell: 1 if the cell of an attribute belongs to the group of an axis's level."""
     group_of = np.array(attribute.partition(axis.level).group_of)
     return np.asarray(np.arange(group_of.max() + 1)[:, None] == group_of, dtype=np.float64)
 
 
 def axis_of(table: Table, attribute: Attribute) -> Axis | None:
-    """How a table asks for an attribute; None if it does not."""
+    """The axis of a table for an attribute; None if the table sums it out."""
     axes = (Axis.of(entry) for entry in table)
     return next((axis for axis in axes if axis.attribute == attribute.name), None)
 

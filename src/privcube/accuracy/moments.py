@@ -1,7 +1,7 @@
-"""The variance of whole-number noise, as a rule a little below that of continuous noise of its scale. Zone: PUBLIC.
+"""The variance of whole-number noise, usually slightly below that of continuous noise of its scale. Zone: PUBLIC.
 
 For Laplace and Gaussian noise it is never above (sinh x >= x; Canonne, Kamath and Steinke 2020). In a bundle of unequal
-groups the rows of the largest may have more, by a few percent as a rule.
+groups, rows of the largest group may exceed it, usually by a few percent.
 
 See THEORY section 11.
 """
@@ -22,16 +22,16 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.slices import slice_rows
 
-RowShares = Mapping[tuple[int, int], Sequence[float]]  # per axis and level, of the Helmert rows j = 1, 2, ...
+RowShares = Mapping[tuple[int, int], Sequence[float]]  # per axis and level, the shares of Helmert rows j = 1, 2, ...
 
-_NARROW: Final = 4.0  # up to here discrete Gaussian noise has less variance than continuous, as far as a float can tell
-_LARGE_RADIUS: Final = 10_000  # the errors of `_by_density` are of the order of one over its square
-_POINTS: Final = 2_001
-_NEGLIGIBLE: Final = 45.0  # in logarithms: e^-45 is below what a float can hold next to 1
+_NARROW: Final = 4.0  # above this, discrete and continuous Gaussian variances are equal in floating point
+_LARGE_RADIUS: Final = 10_000  # beyond this the relative error of `_by_density` is about 1e-8, one over its square
+_POINTS: Final = 2_001  # of the integration grid; the integrand is smooth, so empirically this is plenty
+_NEGLIGIBLE: Final = 45.0  # in logarithms: e^-45 is below the precision of a float next to 1
 
 
 def discrete_laplace_variance(scale: float) -> float:
-    """2 r / (1 - r)^2 with r = exp(-1/scale); about 2 scale^2 - 1/6.
+    """The variance 2 r / (1 - r)^2 with r = exp(-1/scale); about 2 scale^2 - 1/6.
 
     >>> round(discrete_laplace_variance(1.0), 6), round(discrete_laplace_variance(100.0), 6)
     (1.841347, 19999.833334)
@@ -41,26 +41,26 @@ def discrete_laplace_variance(scale: float) -> float:
 
 
 def discrete_gaussian_variance(variance: float) -> float:
-    """The sum of k^2 exp(-k^2/(2 v)) over that of exp(-k^2/(2 v)); v itself but for a tiny v.
+    """The sum of k^2 exp(-k^2/(2 v)) divided by the sum of exp(-k^2/(2 v)); equal to v unless v is tiny.
 
     >>> round(discrete_gaussian_variance(1.0), 9), round(discrete_gaussian_variance(0.25), 6)
     (0.999999789, 0.215013)
     """
     if variance > _NARROW:
-        return variance  # the difference is below exp(-2 pi^2 v) relative, less than a float can hold
+        return variance  # the relative difference is below exp(-2 pi^2 v), less than a float can hold
     k = np.arange(1, 64, dtype=np.float64)
     weights = np.exp(-(k**2) / (2 * variance))
     return min(variance, float(2 * np.sum(k**2 * weights) / (1 + 2 * np.sum(weights))))
 
 
 def max_norm_variances(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
-    """The variance of a row of whole-number max-norm noise, by the size of its group; `sizes` counts groups of a size.
+    """The variance of a row of whole-number max-norm noise by group size; `sizes` counts the groups of each size.
 
-    The radius r has weight e^(-r/s) prod B(n, r), where B counts the points of the L1 ball in n dimensions, and given r
-    a row of a group of n has second moment r (r+1) (B(n, r+1) + 2 B(n, r) + B(n, r-1)) / (2 (n+1) (n+2) B(n, r)).
+    The radius r has weight e^(-r/s) prod B(n, r), where B counts the points of the L1 ball in n dimensions. Given r, a
+    row of a group of n has second moment r (r+1) (B(n, r+1) + 2 B(n, r) + B(n, r-1)) / (2 (n+1) (n+2) B(n, r)).
 
-    Proof of the latter. |z|^2 adds up the odd numbers below 2 |z|, so the second moment is 2 D(r-1) / B(r) with D
-    summing B up twice: B has the generating function F = (1+x)^n / (1-x)^(n+1), and 2 D(r-1) that of 2 x F / (1-x)^2.
+    Proof of the latter. |z|^2 is the sum of the odd numbers below 2 |z|, so the second moment is 2 D(r-1) / B(r) with D
+    the double sum of B: B has the generating function F = (1+x)^n / (1-x)^(n+1), and 2 D(r-1) has 2 x F / (1-x)^2.
     As (1+x) F' = F ((2n+2) / (1-x) - 1), the sums C of B are C(r) = (r+1) (B(r+1) + B(r)) / (2n+2). The same step for
     G = F / (1-x), with (1+x) G' = G ((2n+4) / (1-x) - 2), gives D(r) = ((r+1) C(r+1) + (r+2) C(r)) / (2n+4).
 
@@ -72,7 +72,7 @@ def max_norm_variances(scale: float, sizes: Mapping[int, int]) -> dict[int, floa
 
 
 def _by_radius(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
-    """Radius by radius from 0, until the weights are negligible."""
+    """Sum over the radius from 0 until the weights are negligible."""
     before, growth = dict.fromkeys(sizes, math.inf), {n: 2.0 * n + 1 for n in sizes}  # B(r) / B(r-1), B(r+1) / B(r)
     logs, moments = [], []
     log_weight = largest = 0.0
@@ -90,7 +90,7 @@ def _by_radius(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
 
 
 def _by_density(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
-    """The sum over the radius as an integral over its logarithm u, where the radius is large: a smooth hill."""
+    """For a large radius, replace the sum over it by an integral over its logarithm u: a single smooth peak."""
 
     def log_density(u: Floats) -> Floats:
         radius = np.exp(u)
@@ -98,8 +98,8 @@ def _by_density(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
         return np.asarray(np.sum(balls, axis=0) - radius / scale + u)
 
     rows = sum(n * count for n, count in sizes.items())
-    grid = np.linspace(0, math.log(rows * scale) + 6, _POINTS)  # the hill's top is below radius 3/2 rows * scale
-    for _ in range(20):  # on to where the density is not negligible, and no further
+    grid = np.linspace(0, math.log(rows * scale) + 6, _POINTS)  # the peak is below radius 3/2 rows * scale
+    for _ in range(20):  # narrow the grid to where the density is not negligible
         logs = log_density(grid)
         there = np.flatnonzero(logs > logs.max() - _NEGLIGIBLE)
         grid = np.linspace(grid[max(there[0] - 1, 0)], grid[min(there[-1] + 1, _POINTS - 1)], _POINTS)
@@ -115,9 +115,9 @@ def _mean_moments(logs: Floats, moments: Floats, sizes: Mapping[int, int]) -> di
 
 
 def _log_ball(n: int, radius: Floats) -> Floats:
-    """log B(n, r), but for a constant, with an error of the order of 1/r: the saddle point of the generating function.
+    """log B(n, r) up to a constant, with an error of order 1/r, by a saddle point of the generating function.
 
-    With x = r + 1/2 and v = n + 1/2 it is F z^(-r-1) = exp(2 v atanh z - x log z) / sqrt(z (1 - z^2)), which is least
+    With x = r + 1/2 and v = n + 1/2 it is F z^(-r-1) = exp(2 v atanh z - x log z) / sqrt(z (1 - z^2)), with a minimum
     at log(1/z) = asinh(v/x).
     """
     x, v = radius + 0.5, n + 0.5
@@ -125,17 +125,17 @@ def _log_ball(n: int, radius: Floats) -> Floats:
 
 
 def _log_growth(n: int, radius: Floats | float) -> Floats:
-    """log B(n, r+1) / B(n, r) in the same approximation: the derivative of `_log_ball` half-way."""
+    """log(B(n, r+1) / B(n, r)), approximated by the derivative of `_log_ball` halfway between r and r + 1."""
     x, v = np.asarray(radius) + 1.0, n + 0.5
     return np.asarray(np.arcsinh(v / x) - x / (x**2 + v**2) / 2)
 
 
 def helmert_variance(variance: float, shares: Sequence[Sequence[float]]) -> float:
-    """What Helmert rows with sigma^2 are worth on average, if row j of an axis counts with share `shares[axis][j - 1]`.
+    """The mean effective variance of Helmert rows with sigma^2, if row j of an axis has share `shares[axis][j - 1]`.
 
-    A row of weight w, the product of j (j+1) over the axes, gets discrete Gaussian noise of sigma^2 w, and its
-    orthonormal worth is the variance of that divided by w. Only rows with sigma^2 w <= 4 differ from sigma^2, so few
-    are gone through, however many there are.
+    A row of weight w, the product of j (j+1) over the axes, gets discrete Gaussian noise of sigma^2 w; its effective
+    (orthonormal) variance is the variance of that noise divided by w. Only rows with sigma^2 w <= 4 differ from
+    sigma^2, so few rows need to be visited, however many there are.
 
     >>> [round(helmert_variance(variance, [(0.5, 0.5)]), 6) for variance in (0.1, 0.25, 4.0)]
     [0.085313, 0.249745, 4.0]
@@ -155,7 +155,7 @@ def helmert_variance(variance: float, shares: Sequence[Sequence[float]]) -> floa
 
 
 def narrow_groups(plan: Plan) -> list[int]:
-    """The groups of Helmert rows that are worth more or less than each other: their first row has sigma^2 w <= 4."""
+    """The groups whose Helmert rows differ in effective variance: their first row has sigma^2 w <= 4."""
     if isinstance(plan.guarantee, PureDP):
         return []
     variances = plan.noise_variances()
@@ -163,10 +163,10 @@ def narrow_groups(plan: Plan) -> list[int]:
 
 
 def exact_noise_variances(plan: Plan, shares: RowShares | None = None) -> Floats:
-    """The variances of the noise that is really drawn, per group.
+    """The variance of the noise drawn, per group.
 
-    Helmert rows are taken at their orthonormal worth; in `narrow_groups` its mean, weighted by `shares` of the rows of
-    an axis and level where they are given, else even.
+    For Helmert rows it is the effective variance; in `narrow_groups` its mean over rows, weighted by `shares` where
+    these are given for an axis and level, and evenly otherwise.
     """
     continuous = plan.noise_variances()
     if isinstance(plan.guarantee, PureDP):
@@ -184,7 +184,7 @@ def exact_noise_variances(plan: Plan, shares: RowShares | None = None) -> Floats
 
 
 def _row_shares(frame: Frame, group: Group, shares: RowShares) -> list[Sequence[float]]:
-    """How much each row of the Helmert parts of a group counts; even where nothing is given."""
+    """The shares of the rows of each Helmert part of a group; even where none are given."""
     (parts,) = product_groups([group])
     spots = [(part.axis, part.level) for part in parts if part.kind == "helmert"]
     rows = [frame.fan_outs[axis][level - 1] - 1 for axis, level in spots]

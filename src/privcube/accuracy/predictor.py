@@ -1,10 +1,10 @@
-"""What the measurements of a plan say about tables, and how far that may be off: one protocol. Zone: PUBLIC.
+"""One protocol to recover tables from the measurements of a plan and to predict their errors. Zone: PUBLIC.
 
-A plan fixes a linear map from noisy answers to tables, and with it every error. Three implementations know that map:
+A plan fixes a linear map from noisy answers to tables, and with it every error. Three classes implement that map:
 - `ClosedForm`: groups that are products over axes, recovered by least squares residual by residual (THEORY section 2);
 - `ExplicitForm`: any groups over a small domain, by dense least squares (THEORY section 12);
-- `DirectForm`: the recovery of step 2, where each table is added up from its own groups and need not agree with others.
-`predictor` chooses, here and nowhere else. Before data is read it predicts; afterwards it recovers.
+- `DirectForm`: the recovery of step 2, where each table is summed from its own groups and need not agree with others.
+Only `predictor` chooses among them. Before data is read it predicts errors; afterward it recovers tables.
 
 See THEORY section 11.
 """
@@ -26,10 +26,10 @@ from privcube.progress import Progress, silent
 
 
 class Predictor(Protocol):
-    """Tables from the measurements of one plan, with their errors under the noise that is drawn."""
+    """Recovers tables from the measurements of one plan and predicts their errors under the noise drawn."""
 
     def determines(self, table: Table) -> bool:
-        """Whether a table follows from the measurements."""
+        """Whether the measurements determine a table."""
 
     def mean_variances(self) -> Floats:
         """For every table of the workload, the mean variance of its numbers."""
@@ -44,17 +44,17 @@ class Predictor(Protocol):
         """Variance and excess kurtosis of a sum of weights times the numbers of a table."""
 
     def source(self, table: Table) -> Table:
-        """The table that is recovered where this one is wanted: ranges, and levels not measured, are sums of it."""
+        """The table to recover in place of this one, whose ranges and unmeasured levels are sums of it."""
 
     def derived(self, table: Table, source: Floats) -> Floats:
         """A table from the numbers of its source."""
 
     def recover(self, sources: Sequence[Table], answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
-        """Tables that are sources, from the noisy answers to the groups of the plan, one group after the other."""
+        """Source tables from the noisy answers to the groups of the plan, concatenated in plan order."""
 
 
 def predictor(plan: Plan, tables: Sequence[Table] | None = None) -> Predictor:
-    """The predictor of a plan; `tables` (by default those of the workload) are the ones to prepare for."""
+    """The predictor of a plan, prepared for the given tables (by default, the workload's)."""
     if plan.sources is not None:
         return DirectForm(plan)
     if is_structured(plan.groups):
@@ -63,9 +63,9 @@ def predictor(plan: Plan, tables: Sequence[Table] | None = None) -> Predictor:
 
 
 def drawn_table_variances(plan: Plan) -> Floats:
-    """The mean variance of a cell of every table of a plan, exactly, under the whole-number noise that is drawn.
+    """The exact mean cell variance of every table of a plan under the whole-number noise that is drawn.
 
-    Plans are made, compared and documented with the variances of continuous noise, as the literature does.
+    Plans are made, compared and documented with the variances of continuous noise, as in the literature.
 
     >>> from privcube import PureDP, Schema, Workload, plan
     >>> made = plan(Workload.full_cube(Schema.from_sizes({"a": 3})), PureDP(4), "marginals")
@@ -76,7 +76,7 @@ def drawn_table_variances(plan: Plan) -> Floats:
 
 
 def recover(plan: Plan, answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
-    """All tables of a plan's workload from the noisy answers, one group after the other, each in row-major order."""
+    """All tables of a plan's workload from the noisy answers, in plan order, each group in row-major order."""
     if len(answers) != plan.rows:
         raise PlanError("answers", expected=f"{plan.rows:,} numbers, one per row of the plan", given=len(answers))
     found = predictor(plan)

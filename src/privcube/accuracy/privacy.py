@@ -1,10 +1,8 @@
-"""The privacy of a plan, checked again in exact arithmetic by code that had no part in making it. Zone: PUBLIC.
+"""The privacy of a plan, checked again in exact arithmetic, independently of the planner. Zone: PUBLIC.
 
-By structure: every group must be a product of cells and halves over distinct axes, or a partition, so that a record
-meets one of its rows, with +1 or -1, or a matrix over the cells of some attributes, whose columns say how far a record
-moves it; then the cost follows from the noise that will be drawn, summed as fractions. By
-brute force, on small domains: the columns of S are read off the code that answers groups, and every column (or pair of
-columns) is priced.
+Every group must be a product of cells and halves over distinct axes, or a partition, so that a record affects one of
+its rows, by +1 or -1; or a matrix over the cells of some attributes, whose columns say how far a record moves it. The
+cost then follows from the noise that will be drawn, summed as fractions.
 
 See THEORY section 13.
 """
@@ -29,11 +27,11 @@ def verify_privacy(plan: Plan) -> None:
     """Refuse a plan whose cost is not proved to be within its guarantee."""
     if plan.digest != digest_of(plan_document(plan)):
         raise PlanError(
-            "plan", expected="a digest that fits the plan", given=Plain("one that does not: it was changed")
+            "plan", expected="a digest that matches the plan", given=Plain("one that does not: the plan was changed")
         )
     if plan.guarantee.calibration != "zcdp":
         raise PlanError(
-            "calibration", expected="zcdp for a release; the classic constant is not proved for whole-number noise"
+            "calibration", expected="zcdp for a release, as the classic constant is not proved for whole-number noise"
         )
     for group in plan.groups:
         _check_group(plan.frame, group)
@@ -43,7 +41,7 @@ def verify_privacy(plan: Plan) -> None:
 
 
 def privacy_cost(plan: Plan) -> Fraction:
-    """What the noise of a plan costs: epsilon over bundles, or rho over groups, from the scales it is drawn with."""
+    """The privacy cost of a plan's noise, from its scales: epsilon summed over bundles, or rho over groups."""
     guarantee = plan.guarantee
     if isinstance(guarantee, PureDP):
         prices = [
@@ -66,14 +64,14 @@ def _check_group(frame: Frame, group: Group) -> None:
     if isinstance(group, MatrixGroup):
         names = [name for name in frame.schema.names if name in group.attributes]
         if tuple(names) != group.attributes or prod(frame.schema[n].cells for n in names) != len(group.rows[0]):
-            raise PlanError("group", expected="a matrix over the cells of attributes, in their order")
+            raise PlanError("group", expected="a matrix over the cells of its attributes, in schema order")
         return
     if any(left.axis >= right.axis for left, right in pairwise(group)):
-        raise PlanError("group", expected="every axis once, in order", given=group)
+        raise PlanError("group", expected="each axis at most once, in order", given=group)
     for part in group:
         if not 0 <= part.axis < len(frame.fan_outs) or not 1 <= part.level <= len(frame.fan_outs[part.axis]):
             raise PlanError("group", expected="axes and levels of the frame", given=part)
         if part.kind not in get_args(PartKind):
-            raise PlanError("group", expected="one of the kinds of parts", given=part, available=get_args(PartKind))
+            raise PlanError("group", expected="a known kind of part", given=part, available=get_args(PartKind))
         if part.kind == "contrast" and frame.fan_outs[part.axis][part.level - 1] != 2:
             raise PlanError("group", expected="contrasts of two halves only", given=part)

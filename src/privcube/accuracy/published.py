@@ -1,11 +1,11 @@
-"""What published numbers are made of, where a frame has more cells than there are values. Zone: PUBLIC.
+"""Published numbers as queries on padded cells, where a frame has more cells than there are values. Zone: PUBLIC.
 
-Recovery works on padded axes, and its padded tables agree with each other. What it finds in padded cells is noise
-around nothing, but dropping it would leave parents that differ from the sum of their children. So it is shared out
-evenly among the real cells beside it, from the coarsest level to the finest: a child gets c + (P - sum of c over the
-real children) / (number of real children), with P what its parent is published with. Sums are kept at every level,
-nothing is biased, and every published number is a known linear query on padded cells. Plans predict the errors of these
-(`mean_energies`), and a release tells them (`privcube.accuracy.closed_form`). Without padding nothing changes.
+Recovery works on padded axes, and its padded tables agree with each other. A padded cell holds only noise around zero,
+but dropping it would leave parents that differ from the sum of their children. So its estimate is spread evenly over
+the real cells next to it, from the coarsest level to the finest: a child is published as c + (P - sum of c over the
+real children) / (number of real children), where P is its parent's published value. This preserves sums at every level
+and adds no bias, and every published number is a known linear query on padded cells. Plans predict the errors of these
+queries (`mean_energies`), and a release reports them (`privcube.accuracy.closed_form`).
 
 See THEORY section 5.1.
 """
@@ -25,19 +25,19 @@ from privcube.model.frame import Frame
 from privcube.model.levels import Partition
 from privcube.model.workload import Axis
 
-_NOTHING: Final = 1e-12
-_MOST_PADDED: Final = 8192
+_NOTHING: Final = 1e-12  # relative; energies below this are rounding errors
+_MOST_PADDED: Final = 8192  # cells of an attribute: a square matrix of them takes 512 MiB
 
 
 def recovered_entry(frame: Frame, entry: str | Axis) -> str | Axis:
-    """The cells that an entry is added up from: a level, if the frame has it, or those of the attribute."""
+    """The cells that an entry is summed from: a level if the frame has it, else the cells of the attribute."""
     if isinstance(entry, str):
         return entry
     return entry if entry.level and frame.keeps_levels(entry.attribute) else entry.attribute
 
 
 def grouped(counts: Floats, at: int, partition: Partition) -> Floats:
-    """The cells along an axis added up to their groups."""
+    """Sum the cells along an axis into the groups of a partition."""
     moved = np.moveaxis(counts, at, 0)
     sums = np.zeros((partition.cells, *moved.shape[1:]))
     np.add.at(sums, np.asarray(partition.group_of), moved)
@@ -45,14 +45,14 @@ def grouped(counts: Floats, at: int, partition: Partition) -> Floats:
 
 
 def padded_cells(frame: Frame, entry: str | Axis) -> int:
-    """How many padded cells an entry of a table is made of."""
+    """How many padded cells an entry of a table is summed from."""
     known = recovered_entry(frame, entry)
     axis = Axis.of(known)
     return frame.nested_sizes(frame.schema[axis.attribute], axis.level)[-1]
 
 
 def published_rows(frame: Frame, entry: str | Axis) -> Floats | None:
-    """The published numbers of an entry as rows of weights on its padded cells; None for the cells as they are.
+    """The published numbers of an entry as rows of weights on its padded cells; None if they are those cells.
 
     >>> from privcube.model.schema import Schema
     >>> published_rows(Frame(Schema.from_sizes({"a": 3}), "binary"), "a").round(3).tolist()
@@ -81,7 +81,7 @@ def is_padded(frame: Frame, entry: str | Axis) -> bool:
 
 
 def cell_rows(frame: Frame, attribute: Attribute, level: str | None) -> Floats | None:
-    """The published cells of an attribute as weights on its padded cells; None where they are the same, in order."""
+    """The published cells of an attribute as weights on its padded cells; None if the two are identical."""
     real = np.asarray(frame.positions(attribute, level), dtype=np.int64)
     sizes = frame.nested_sizes(attribute, level)
     padded = sizes[-1]
@@ -139,9 +139,9 @@ def asked_products(frame: Frame, entry: str | Axis) -> Floats:
     real = np.asarray(frame.positions(attribute, level), dtype=np.int64)
     cells = attribute.ordered_cells if axis.queries != "cells" else len(real)
     count = cells * (cells + 1) // 2 if axis.queries == "ranges" else cells
-    own = np.zeros((len(real), len(real)))  # of published cells
+    own = np.zeros((len(real), len(real)))  # Gram matrix over published cells
     own[:cells, :cells] = np.eye(cells) if axis.queries == "cells" else gram(axis.queries, cells)
-    if len(sizes) == 1:  # a padded cell is shared out among all, with the same weight 1/n
+    if len(sizes) == 1:  # every padded cell is spread over all n real cells, with weight 1/n
         products = np.zeros((sizes[-1], sizes[-1]))
         padding = np.setdiff1d(np.arange(sizes[-1]), real)
         with_padding = own.sum(axis=1) / len(real)

@@ -1,4 +1,4 @@
-"""Range and prefix queries on a chain: what they ask of each level, and which nodes make them up. Zone: PUBLIC.
+"""Range and prefix queries on a chain: their energy at each level, and the nodes that add up to them. Zone: PUBLIC.
 
 See THEORY section 2.
 """
@@ -14,7 +14,7 @@ from privcube.model.workload import Queries
 
 
 def bounds(queries: Queries, cells: int) -> tuple[Integers, Integers]:
-    """First cell and the cell after the last of every query: prefixes by end, ranges by first cell, then by end.
+    """The first cell of every query and the cell after its last; prefixes by end, ranges by first cell, then by end.
 
     >>> [ends.tolist() for ends in bounds("ranges", 2)]
     [[0, 0, 1], [1, 2, 2]]
@@ -26,7 +26,7 @@ def bounds(queries: Queries, cells: int) -> tuple[Integers, Integers]:
 
 
 def gram(queries: Queries, cells: int) -> Floats:
-    """Q'Q of all prefixes or all ranges over so many cells in order.
+    """Q'Q of all prefixes or all ranges over the given number of ordered cells.
 
     >>> gram("prefixes", 3).tolist()
     [[3.0, 2.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 1.0]]
@@ -38,10 +38,10 @@ def gram(queries: Queries, cells: int) -> Floats:
 
 
 def energies(queries: Queries, sizes: Sequence[int], positions: Sequence[int]) -> tuple[float, ...]:
-    """The mean of |Pi_l q|^2 over the queries q for every level l of a chain, divided by its leaves.
+    """For every level l of a chain, the mean of |Pi_l q|^2 over the queries q, divided by the number of leaves.
 
-    `positions` are the leaves that the ordered cells occupy; |P_l q|^2 is the sum over the blocks of level l of the
-    squared block sums, over the block length, and Pi_l = P_l - P_(l-1).
+    `positions` are the leaves of the ordered cells; |P_l q|^2 is the sum over the blocks of level l of the squared
+    block sums divided by the block length, and Pi_l = P_l - P_(l-1).
     """
     cells, leaves = len(positions), sizes[-1]
     products = gram(queries, cells)
@@ -60,7 +60,7 @@ def nodes(
     """The fewest nodes of the given levels of a tree that add up to each query, from the leaves upward.
 
     Per level, (query, first node, node after the last) for the stretch to the left and to the right. `levels` must
-    hold the leaves' level; with all levels this is the greedy decomposition of a range into a tree's nodes.
+    include the leaves; with all levels this is the greedy decomposition of a range into nodes of a tree.
     """
     first, last = bounds(queries, cells)
     used: dict[int, list[tuple[Integers, Integers, Integers]]] = {}
@@ -82,7 +82,7 @@ def nodes(
 
 
 def mean_nodes(queries: Queries, cells: int, sizes: Sequence[int], levels: Sequence[int]) -> dict[int, float]:
-    """How many nodes of each level a query takes on average.
+    """The mean number of nodes of each level that a query uses.
 
     >>> mean_nodes("prefixes", 4, (1, 2, 4), (0, 1, 2))
     {2: 0.5, 1: 0.5, 0: 0.25}

@@ -1,11 +1,10 @@
 """Recovery (step 3): noisy answers to query groups become consistent tables. Zone: PUBLIC.
 
 Optimal recovery is generalized least squares in closed form (THEORY section 2; the paper's section 3.2 with no matrix):
-each group's answers are split into residual coordinates, the estimate of a residual is the mean of what the groups say
-about it, weighted by f_gb / v_g, and a table is put together from its residuals. All tables come from the same
-residuals, so they agree on every shared margin. Groups and tables of one shape are handled together, a slice of memory
-at a time. What is found in padded cells is shared out, so that they still do (`privcube.accuracy.published`). Direct
-recovery keeps the R of step 2 instead (see `privcube.accuracy.direct`).
+each group's answers are split into residual coordinates, each residual is estimated by the mean of its coordinates from
+all groups, weighted by f_gb / v_g, and a table is reassembled from its residuals. All tables come from the same
+residuals, so they agree on every shared margin, also after padded cells are spread over real ones
+(`privcube.accuracy.published`). Groups and tables of one shape are handled together, a slice of memory at a time.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ from privcube.model.groups import (
 from privcube.model.workload import Table
 from privcube.progress import RECOVERING, Progress, Work, silent
 
-_SLICE_CELLS: Final = 2**17
-_MOST_CHOICES: Final = 1024
+_SLICE_CELLS: Final = 2**17  # cells handled at a time: 1 MiB of floats, empirically a good size
+_MOST_CHOICES: Final = 1024  # level choices of a group; beyond this it is summed to the wanted tables first
 
 
 def recover_cells(
@@ -51,15 +50,15 @@ def recover_cells(
 ) -> dict[Table, Floats]:
     """Optimal recovery of tables of cells from the answers to groups with the given noise variances.
 
-    Padded cells are dropped, or kept in tables with one axis per axis of the frame.
+    Padded cells are dropped, or, with `padded`, kept in tables that have one axis per axis of the frame.
     """
     residuals = _Residuals(frame, tables, shares)
     starts = np.concatenate([[0], np.cumsum([group_rows(frame, group) for group in groups])]).astype(np.int64)
     narrow = [number for number, group in enumerate(groups) if _choices(group) <= _MOST_CHOICES]
     wide = {number: residuals.below(groups[number]) for number in sorted(set(range(len(groups))) - set(narrow))}
-    numbers = np.diff(starts)  # of each group; a wide one is gone through once for each table below it
-    through = int(numbers[narrow].sum()) + sum(len(below) * int(numbers[number]) for number, below in wide.items())
-    work = Work(progress, RECOVERING, through + residuals.cells)
+    rows = np.diff(starts)  # per group; a wide group is read once for each table below it
+    to_read = int(rows[narrow].sum()) + sum(len(below) * int(rows[number]) for number, below in wide.items())
+    work = Work(progress, RECOVERING, to_read + residuals.cells)
     residuals.add([groups[number] for number in narrow], variances[narrow], values, starts[narrow], work)
     for number, below in wide.items():
         own = values[starts[number] : starts[number + 1]]
@@ -68,7 +67,7 @@ def recover_cells(
 
 
 class _Residuals:
-    """Running weighted sums of what the groups say about each residual; `store[dim][slot]` holds its coordinates."""
+    """Running weighted sums of the estimates of each residual; `store[dim][slot]` holds its coordinates."""
 
     def __init__(self, frame: Frame, tables: Sequence[Table], shares: Sequence[Sequence[Floats]] | None) -> None:
         self.frame, self.wanted_tables, self.shares = frame, tables, shares
@@ -94,7 +93,7 @@ class _Residuals:
     def add(
         self, groups: Sequence[QueryGroup], variances: Floats, values: Floats, starts: Integers, work: Work
     ) -> None:
-        """Take in the answers of groups, each found at its start in `values`."""
+        """Add the answers of groups; each group's answers begin at its start in `values`."""
         family = self._family(groups)
         for which, batches in self._slices(family):
             shape = _shape(family, which[0])
@@ -106,7 +105,7 @@ class _Residuals:
             work.add(block.size)
 
     def below(self, group: QueryGroup) -> list[QueryGroup]:
-        """What a group says about the wanted tables: its cells added up to each of them, those of most axes first."""
+        """The tables that a group can be summed to for each wanted table, those with the most axes first."""
         level_of = {part.axis: part.level for part in group}
         found = {
             tuple(GroupPart(p.axis, min(p.level, level_of[p.axis])) for p in footprint if p.axis in level_of)
@@ -117,7 +116,7 @@ class _Residuals:
     def add_wide(
         self, group: QueryGroup, below: Sequence[QueryGroup], variance: float, values: Floats, work: Work
     ) -> None:
-        """Take in a group of many attributes: add it up to the wanted tables first, and use each residual once."""
+        """Add a group of many attributes: sum it to the tables `below` it first, and use each residual once."""
         weight = 1.0 / (variance * group_rows(self.frame, group))  # f_gb / v_g, the same for every b below the group
         table = values.reshape([self.frame.sizes[part.axis][part.level] for part in group])
         done = np.zeros(len(self.index), dtype=bool)
@@ -134,9 +133,8 @@ class _Residuals:
             work.add(table.size)
 
     def tables(self, padded: bool, work: Work) -> dict[Table, Floats]:
-        """Put the tables together from the weighted means."""
-        missed = np.flatnonzero(self.precision <= 0)
-        if len(missed):
+        """Reassemble the tables from the weighted means."""
+        if np.any(self.precision <= 0):
             raise PlanError("recovery", expected="groups that determine every table", given=Plain("some that do not"))
         for dim, rows in self.store.items():
             rows /= self.precision[self.dim == dim][:, None]
@@ -157,7 +155,7 @@ class _Residuals:
         return {table: counts for table, counts in zip(tables, found, strict=True) if counts is not None}
 
     def _slices(self, family: Family) -> Iterator[tuple[Integers, Iterator[Batch]]]:
-        """Members of equal shape, so many at a time, with the batches of their level choices."""
+        """Slices of members of equal shape, with the batches of their level choices."""
         for which in _alike(family):
             yield which, self.index.batches(replace(family, members=[family.members[i] for i in which.tolist()]))
 
@@ -171,7 +169,7 @@ class _Residuals:
         return self.shares[kind.axis][: len(kind.chain)] if self.shares else None
 
     def _split(self, block: Floats, shape: Sequence[_Kind]) -> Floats:
-        """Answers of equal shape to residual coordinates; a contrast is twice its coordinate."""
+        """Turn answers of equal shape into residual coordinates; a contrast is twice its coordinate."""
         coordinates = np.asarray(block, dtype=np.float64)
         for at, kind in enumerate(shape):
             if kind.kind == "contrast":
@@ -194,11 +192,11 @@ class _Residuals:
 
 
 class _Kind(NamedTuple):
-    """Parts of one kind have the same shape, and with real shares the same axis."""
+    """The shape of a part, and its axis if shares depend on the axis; parts of one kind are handled together."""
 
     chain: tuple[int, ...]  # fan-outs up to the part's level
     kind: PartKind
-    axis: int  # -1 where shares are even and all axes of this shape are alike
+    axis: int  # -1 where shares are even and axes of the same shape are interchangeable
 
 
 def _choices(group: QueryGroup) -> int:
@@ -222,7 +220,7 @@ def _alike(family: Family) -> Iterator[Integers]:
 
 
 def _levels(shape: Sequence[_Kind], levels: Sequence[int]) -> list[slice]:
-    """Where the coordinates of a choice of levels stand; contrasts and Helmert rows have one level only."""
+    """The positions of the coordinates of a choice of levels; contrasts and Helmert rows have one level only."""
     return [
         level_slice(kind.chain, level) if kind.kind == "cells" else slice(None)
         for kind, level in zip(shape, levels, strict=True)
@@ -235,7 +233,7 @@ def _dimension(shape: Sequence[_Kind], levels: Sequence[int]) -> int:
 
 
 def _summed(frame: Frame, table: Floats, group: QueryGroup, kept: dict[int, int]) -> Floats:
-    """The cells of a group added up to the given levels of some of its axes."""
+    """The cells of a group summed to the given levels of some of its axes."""
     summed = table.sum(axis=tuple(at for at, part in enumerate(group) if part.axis not in kept))
     for at, part in enumerate(part for part in group if part.axis in kept):
         size = frame.sizes[part.axis][kept[part.axis]]
@@ -244,14 +242,14 @@ def _summed(frame: Frame, table: Floats, group: QueryGroup, kept: dict[int, int]
 
 
 def _gathered(values: Floats, starts: Integers, length: int) -> Floats:
-    """Rows of equal length out of one long array; no copy where they follow each other."""
+    """Rows of equal length from one long array, without a copy if they are contiguous."""
     if np.all(np.diff(starts) == length):
         return values[starts[0] : starts[0] + length * len(starts)].reshape(len(starts), length)
     return np.asarray(values[starts[:, None] + np.arange(length)])
 
 
 def _add_rows(target: Floats, rows: Integers, values: Floats) -> None:
-    """target[rows] += values where a row may be named several times."""
+    """target[rows] += values, where `rows` may repeat."""
     order = np.argsort(rows, kind="stable")
     ordered = rows[order]
     first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))

@@ -1,1 +1,1 @@
-"""Pure numpy: the lattice of tables, residual transforms, least squares. Knows no names, only axes. Zone: PUBLIC."""
+"""Pure numpy on axis numbers: the lattice of tables, residual transforms and closed-form budgets. Zone: PUBLIC."""

@@ -1,4 +1,4 @@
-"""A fixed hash of whole numbers: no randomness, so that a plan can be checked. Zone: PUBLIC."""
+"""A fixed hash of integers: it uses no randomness, so a plan can be checked. Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def scrambled(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def mixed(numbers: Integers, key: int) -> NDArray[np.uint64]:
-    """Whole numbers and a key to 64 bits that look random."""
+    """Hash integers with a key to 64 bits that look random."""
     start = np.uint64((key + 1) * 0xD1342543DE82EF95 % 2**64)
     return scrambled(numbers.astype(np.uint64) * GOLDEN + start)
 

@@ -1,13 +1,13 @@
-"""The lattice of tables: which residuals a table or query group speaks about, and how strongly. Zone: PUBLIC.
+"""The lattice of tables: which residuals a table or query group covers, and how strongly. Zone: PUBLIC.
 
-Every axis is a chain of nested partitions with s_0 = 1 < s_1 < ... < s_L cells. A residual is a level per axis,
-b = (b_1, ..., b_d): what the table of these levels knows and no coarser one does. The space of all counts is the
-orthogonal sum of the residual spaces, and everything structured in the paper is diagonal in it (docs/notation.md).
+Every axis is a chain of nested partitions with s_0 = 1 < s_1 < ... < s_L cells. A residual is one level per axis,
+b = (b_1, ..., b_d): the information in the table of these levels that no coarser table has. The space of all counts is
+the orthogonal sum of the residual spaces, and everything structured in the paper is diagonal in it (docs/notation.md).
 
-A `Family` is a set of members (tables, or query groups), each a product of parts, one part per axis that is not
+A `Family` is a set of members (tables or query groups), each a product of parts, one part per axis that is not
 summed out. A part has a factor for every level of its axis; the factor of (member, residual) is the product over
-axes (1 for an axis summed out in both, 0 if the residual has an axis that the member has not). `Incidence` lists
-the factors that are not zero; from there on planning is vector arithmetic, whatever the number of cells.
+axes (1 for an axis summed out in both, 0 if the residual has an axis that the member lacks). `Incidence` lists
+the nonzero factors; from there on, planning is vector arithmetic, however many cells there are.
 
 See THEORY section 2.
 """
@@ -27,11 +27,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+# Level choices of one member that are enumerated; beyond this, testing every residual is empirically faster.
 _MOST_COMBINATIONS: Final = 4096
 
 
 class Part(NamedTuple):
-    """A member's view of one axis: `factors[l]` is how strongly it speaks about level l."""
+    """A member's view of one axis: `factors[l]` is how strongly it covers level l."""
 
     axis: int
     factors: tuple[float, ...]
@@ -66,7 +67,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Batch:
-    """Members that look alike, and one choice of levels: the residual of each (-1 if not in the index)."""
+    """Members of one kind and one choice of levels, with each member's residual (-1 if not in the index)."""
 
     members: Integers
     levels: tuple[int, ...]  # one per part
@@ -84,7 +85,7 @@ class ResidualIndex:
     """
 
     def __init__(self, levels: Sequence[int], tables: Family) -> None:
-        """`levels[axis]` is the number of levels of an axis above its total."""
+        """`levels[axis]` is the number of levels that an axis has above its total."""
         self._levels = tuple(levels)
         self._coder = _coder_for(self._levels, max((len(member) for member in tables.members), default=0))
         keys = [keys for _, _, keys, _ in self._spread(tables)]
@@ -101,7 +102,7 @@ class ResidualIndex:
         return vectors
 
     def residuals(self) -> list[tuple[tuple[int, int], ...]]:
-        """The residuals as (axis, level) pairs, total axes left out."""
+        """The residuals as (axis, level) pairs; axes that are summed out are omitted."""
         residual, axis, level = self._coder.decoded(self._keys)
         order = np.lexsort((axis, residual))
         pairs = list(zip(axis[order].tolist(), level[order].tolist(), strict=True))
@@ -109,14 +110,14 @@ class ResidualIndex:
         return [tuple(pairs[start:end]) for start, end in itertools.pairwise([0, *ends])]
 
     def batches(self, family: Family) -> Iterator[Batch]:
-        """The members of a family in batches of one kind, one batch for each choice of levels."""
+        """The members of a family, one batch per kind of member and choice of levels."""
         for members, levels, keys, factors in self._spread(family):
             place = np.searchsorted(self._keys, keys)
             place[place == len(self._keys)] = 0
             yield Batch(members, levels, np.where(self._keys[place] == keys, place, -1), factors)
 
     def incidence(self, family: Family) -> Incidence:
-        """The factors of a family's members on the residuals of this index; others are left out."""
+        """The factors of a family's members on the residuals of this index; other residuals are ignored."""
         rows, columns, factors = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
         wide = _wide(family)
         if wide:
@@ -138,7 +139,7 @@ class ResidualIndex:
         return Incidence(np.concatenate(rows), np.concatenate(columns), np.concatenate(factors), shape)
 
     def _spread(self, family: Family) -> Iterator[tuple[Integers, tuple[int, ...], Any, Floats]]:
-        """(members, levels, residual keys, factors), one item for members of one kind and one choice of levels."""
+        """Yield (members, levels, residual keys, factors) for each kind of member and choice of levels."""
         patterns = [tuple(level for level, factor in enumerate(part.factors) if factor) for part in family.parts]
         kinds = list(zip(patterns, family.kinds or itertools.repeat(None), strict=False))
         alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
@@ -154,11 +155,11 @@ class ResidualIndex:
             first = family.members[which[0]]
             parts = np.array([family.members[i] for i in which], dtype=np.int64).reshape(len(which), len(first))
             axes = axis_of[parts]
-            factors, keys = [np.ones(len(which))], [self._coder.start(len(which))]  # of ever more of the levels
+            factors, keys = [np.ones(len(which))], [self._coder.start(len(which))]  # item i: of the first i levels
             before = (-1,) * len(first)
             for levels in itertools.product(*(patterns[part] for part in first)):
                 changed = (c for c, (old, new) in enumerate(zip(before, levels, strict=True)) if old != new)
-                kept = next(changed, 0)  # the levels up to here are those of the choice before
+                kept = next(changed, 0)  # the levels before this one are unchanged
                 del factors[kept + 1 :], keys[kept + 1 :]
                 for column, level in enumerate(levels[kept:], start=kept):
                     factors.append(factors[-1] * factor_of[parts[:, column], level])
@@ -168,7 +169,7 @@ class ResidualIndex:
 
 
 def _wide(family: Family) -> list[int]:
-    """The members with so many level choices that it is better to go through the residuals."""
+    """The members with more than `_MOST_COMBINATIONS` level choices."""
     choices = [sum(1 for factor in part.factors if factor) for part in family.parts]
     longest = max(map(len, family.members), default=0)
     if max(choices, default=1) ** longest <= _MOST_COMBINATIONS:
@@ -190,7 +191,7 @@ def _factors_on(vectors: Integers, parts: Sequence[Part]) -> Floats:
 
 
 class _PlaceCoder:
-    """Key = sum of level * stride[axis]: one digit per axis. Whole numbers of any length when they must be."""
+    """Key = sum of level * stride[axis]: one digit per axis, in Python integers where 64 bits are too few."""
 
     def __init__(self, levels: tuple[int, ...]) -> None:
         strides = [1]
@@ -201,11 +202,11 @@ class _PlaceCoder:
         self._strides = np.array(strides[:-1], dtype=self._dtype)
 
     def start(self, count: int) -> Any:
-        """The keys of so many residuals without levels."""
+        """The given number of keys without any levels."""
         return np.zeros(count, dtype=self._dtype)
 
     def extended(self, keys: Any, axes: Integers, level: int) -> Any:
-        """Keys with a level of one more axis each, in the order of axes."""
+        """Add a level on one more axis to each key; axes must be added in order."""
         return keys + self._strides[axes] * level
 
     def decoded(self, keys: Any) -> tuple[Integers, Integers, Integers]:
@@ -220,18 +221,18 @@ class _PlaceCoder:
 
 
 class _ListCoder:
-    """Key = the (axis, level) pairs in order, one digit per pair: short tables over very many axes."""
+    """Key = the (axis, level) pairs in order, one digit per pair: for small tables over very many axes."""
 
     def __init__(self, levels: tuple[int, ...]) -> None:
         self._first = np.concatenate([[0], np.cumsum(levels)]).astype(np.int64)
         self.base = int(self._first[-1]) + 1
 
     def start(self, count: int) -> Integers:
-        """The keys of so many residuals without levels."""
+        """The given number of keys without any levels."""
         return np.zeros(count, dtype=np.int64)
 
     def extended(self, keys: Integers, axes: Integers, level: int) -> Integers:
-        """Keys with a level of one more axis each, in the order of axes."""
+        """Add a level on one more axis to each key; axes must be added in order."""
         return keys * self.base + self._first[axes] + level
 
     def decoded(self, keys: Integers) -> tuple[Integers, Integers, Integers]:

@@ -1,10 +1,10 @@
-"""Residual transforms: a table split into what each level adds, axis by axis, and put together again. Zone: PUBLIC.
+"""Residual transforms: split a table into what each level adds, axis by axis, and reassemble it. Zone: PUBLIC.
 
 Along an axis with fan-outs (f_1, ..., f_m) the s_m counts of a table become s_m residual coordinates: first the total,
 then for each level l = 1..m the amounts by which the cells of that level differ from an even share of their parent.
-The f_l cells of one parent differ by amounts that sum to zero, so the last is left out: level l has s_l - s_(l-1)
-coordinates, in counts of level l. They are the same whichever table they were computed from, as long as
-the tables agree; this is what makes recovery decouple residual by residual (THEORY section 2).
+The differences of the f_l cells of one parent sum to zero, so the last is omitted: level l has s_l - s_(l-1)
+coordinates, in counts of level l. Tables that agree have the same coordinates, whichever table they are computed
+from; this is what lets recovery proceed residual by residual (THEORY section 2).
 
 See THEORY section 4.
 """
@@ -21,7 +21,7 @@ from privcube.algebra.lattice import Floats, Integers
 
 
 def level_slice(fan_outs: Sequence[int], level: int) -> slice:
-    """Where the coordinates of a level stand along a transformed axis.
+    """The positions of a level's coordinates along a transformed axis.
 
     >>> level_slice((3, 2), 0), level_slice((3, 2), 1), level_slice((3, 2), 2)
     (slice(0, 1, None), slice(1, 3, None), slice(3, 6, None))
@@ -30,7 +30,7 @@ def level_slice(fan_outs: Sequence[int], level: int) -> slice:
 
 
 def real_shares(fan_outs: Sequence[int], positions: Sequence[int]) -> list[Floats]:
-    """Even shares among the cells that exist: padded ones, and all below them, get nothing.
+    """Even shares among the real cells; padded cells, and everything below them, get nothing.
 
     >>> [share.tolist() for share in real_shares((2, 2), [0, 1, 2])]
     [[[0.5, 0.5]], [[0.5, 0.5], [1.0, 0.0]]]
@@ -46,7 +46,7 @@ def real_shares(fan_outs: Sequence[int], positions: Sequence[int]) -> list[Float
 
 
 def to_residuals(table: Floats, axis: int, fan_outs: Sequence[int], shares: Sequence[Floats] | None = None) -> Floats:
-    """Counts along an axis to residual coordinates; `shares` (even by default) say what is expected of each cell.
+    """Turn counts along an axis into residual coordinates: differences from `shares` of the parent, even by default.
 
     >>> to_residuals(np.array([5.0, 1.0, 3.0]), 0, (3,)).tolist()
     [9.0, 2.0, -2.0]
@@ -69,7 +69,7 @@ def to_residuals(table: Floats, axis: int, fan_outs: Sequence[int], shares: Sequ
 def from_residuals(
     coordinates: Floats, axis: int, fan_outs: Sequence[int], shares: Sequence[Floats] | None = None
 ) -> Floats:
-    """Residual coordinates along an axis back to counts.
+    """Turn residual coordinates along an axis back into counts.
 
     >>> from_residuals(np.array([9.0, 2.0, -2.0]), 0, (3,)).tolist()
     [5.0, 1.0, 3.0]
@@ -90,7 +90,7 @@ def from_residuals(
 
 @lru_cache(maxsize=256)
 def helmert_rows(size: int) -> Integers:
-    """The whole-number rows (1, ..., 1, -j, 0, ..., 0) for j = 1..size-1; they cannot be written to.
+    """The integer rows (1, ..., 1, -j, 0, ..., 0) for j = 1..size-1, as a read-only array.
 
     >>> helmert_rows(3).tolist()
     [[1, -1, 0], [1, 1, -2]]
@@ -101,7 +101,7 @@ def helmert_rows(size: int) -> Integers:
 
 
 def helmert_to_residuals(answers: Floats, axis: int, fan_out: int) -> Floats:
-    """Answers to Helmert rows of every parent along an axis to the residual coordinates of their level.
+    """Turn answers to the Helmert rows of every parent along an axis into residual coordinates of their level.
 
     The rows h_j are orthogonal with squared norm j (j+1): differences from even shares are sum_j y_j h_j / (j (j+1)).
     """

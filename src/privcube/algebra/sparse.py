@@ -1,4 +1,4 @@
-"""Matrices in the two forms that are accepted, numpy arrays and scipy sparse matrices. Zone: PUBLIC."""
+"""Conversion between the two accepted forms of matrices: numpy arrays and scipy sparse matrices. Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def scipy_sparse() -> Any:
 
 
 def as_csr(matrix: Any) -> Any:
-    """A finite matrix with explicit zeros dropped, in compressed rows."""
+    """A matrix in compressed sparse rows without explicit zeros; entries must be finite."""
     sparse = scipy_sparse()
     csr = sparse.csr_array(matrix if sparse.issparse(matrix) else np.atleast_2d(np.asarray(matrix)), dtype=np.float64)
     csr.eliminate_zeros()
@@ -30,5 +30,5 @@ def as_csr(matrix: Any) -> Any:
 
 
 def as_dense(matrix: Any) -> Floats:
-    """The same as a numpy array."""
+    """A matrix as a numpy array; entries must be finite."""
     return np.asarray(as_csr(matrix).toarray(), dtype=np.float64)

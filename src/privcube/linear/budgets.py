@@ -1,8 +1,8 @@
 """Optimal noise budgets (step 2, section 3.1) for explicit matrices. Zone: PUBLIC.
 
 Row i of S is answered with noise of variance 2/eps_i^2 (Laplace) or 1/eps_i^2 (Gaussian, times the constant of the
-mechanism). Where S has the grouping property the optimum is in closed form (`privcube.algebra.budgets`); otherwise it
-is the convex program (1)-(3) of the paper, solved as a cone program:
+mechanism). If S has the grouping property, the optimum has a closed form (`privcube.algebra.budgets`); otherwise it
+solves the convex program (1)-(3) of the paper, as a cone program:
   Laplace:  minimize sum b_i t_i  subject to  t_i eps_i^2 >= 1 (a power cone)  and  |S|' eps <= 1;
   Gaussian: minimize sum b_i t_i  subject to  t_i u_i >= 1  and  (S o S)' u <= 1, with u_i = eps_i^2.
 
@@ -27,8 +27,8 @@ from privcube.linear.recovery import optimal_recovery, predicted_variances
 Noise = Literal["laplace", "gaussian"]
 Method = Literal["auto", "grouping", "convex"]
 
-_MOST_ROUNDS: Final = 200
-_LEAST_GAIN: Final = 1e-9
+_MOST_ROUNDS: Final = 200  # of alternating steps 2 and 3: a safeguard against slow convergence
+_LEAST_GAIN: Final = 1e-9  # relative; a round that gains less is the last
 
 
 def row_coefficients(recovery: Any, weights: Any = None) -> Floats:
@@ -36,12 +36,12 @@ def row_coefficients(recovery: Any, weights: Any = None) -> Floats:
     matrix = as_csr(recovery)
     per_query = np.ones(matrix.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
     if per_query.shape != (matrix.shape[0],) or not np.all(per_query >= 0):
-        raise PlanError("weights", expected=f"{matrix.shape[0]} numbers of at least 0, one per query")
+        raise PlanError("weights", expected=f"{matrix.shape[0]} nonnegative numbers, one per query")
     return np.array(2 * (matrix.multiply(matrix).T @ per_query))
 
 
 def row_variances(budgets: Floats, noise: Noise = "laplace") -> Floats:
-    """The noise variance of every row: 2/eps_i^2 or 1/eps_i^2; infinite where the budget is 0."""
+    """The noise variance of every row, 2/eps_i^2 or 1/eps_i^2; infinite where the budget is 0."""
     with np.errstate(divide="ignore"):
         return np.asarray((2 if noise == "laplace" else 1) / np.asarray(budgets, dtype=np.float64) ** 2)
 
@@ -55,10 +55,10 @@ def optimal_budgets(
     noise: Noise = "laplace",
     method: Method = "auto",
 ) -> Floats:
-    """eps_i for every row of S such that the weighted variance of R (S x + noise) is least.
+    """The eps_i of every row of S that minimize the weighted variance of R (S x + noise).
 
-    With "auto" the closed form is used where S is groupable and it is optimal (Theorem 3.4 and `_alike`), the convex
-    program otherwise.
+    With "auto", the closed form is used if S is groupable and the closed form is optimal (Theorem 3.4 and `_alike`),
+    and the convex program otherwise.
 
     >>> Q = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
     >>> optimal_budgets(Q, np.eye(6)).round(4).tolist()
@@ -67,13 +67,13 @@ def optimal_budgets(
     if not epsilon > 0:
         raise PlanError("epsilon", expected="a number above 0", given=epsilon)
     if noise not in ("laplace", "gaussian"):
-        raise PlanError("noise", expected="one of them", given=noise, available=["laplace", "gaussian"])
+        raise PlanError("noise", expected="a known kind", given=noise, available=["laplace", "gaussian"])
     matrix, coefficients = as_csr(strategy), row_coefficients(recovery, weights)
     if len(coefficients) != matrix.shape[0]:
         raise PlanError("recovery", expected=f"{matrix.shape[0]} columns, one per row of S", given=len(coefficients))
-    coefficients[np.diff(matrix.indptr) == 0] = 0.0  # a row of zeros costs nothing and tells nothing
+    coefficients[np.diff(matrix.indptr) == 0] = 0.0  # a row of zeros costs nothing and measures nothing
     if not coefficients.any():
-        raise PlanError("recovery", expected="at least one row of S in use", given=Plain("a matrix of zeros"))
+        raise PlanError("recovery", expected="a matrix that uses at least one row of S", given=Plain("all zeros"))
     found = None if method == "convex" else grouping(matrix)
     if found is not None and method == "auto" and not _alike(matrix, coefficients, found.group_of):
         found = None
@@ -106,14 +106,14 @@ def optimize(
     noise: Noise = "laplace",
     rounds: int = _MOST_ROUNDS,
 ) -> Optimized:
-    """Steps 2 and 3 in turn, from uniform noise, until the weighted variance stops falling."""
+    """Alternate steps 2 and 3, starting from uniform noise, until the weighted variance stops falling."""
     matrix = as_csr(strategy)
     per_query = np.ones(as_csr(workload).shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
     best: Optimized | None = None
     recovery = optimal_recovery(workload, matrix, np.ones(matrix.shape[0]))
     for _ in range(max(1, rounds)):
         budgets = optimal_budgets(matrix, recovery, epsilon=epsilon, weights=weights, noise=noise)
-        used = np.maximum(budgets, 1e-6 * budgets.max())  # a row without budget may come back
+        used = np.maximum(budgets, 1e-6 * budgets.max())  # so that a row without budget may regain some
         used *= epsilon / _cost(matrix, used, noise)
         recovery = optimal_recovery(workload, matrix, row_variances(used, noise))
         tried = Optimized(used, recovery, predicted_variances(recovery, row_variances(used, noise)))
@@ -127,7 +127,7 @@ def optimize(
 
 
 def _cost(matrix: Any, budgets: Floats, noise: Noise) -> float:
-    """The left side of (2) for the column that costs most."""
+    """The left side of (2) for the most expensive column."""
     if noise == "laplace":
         return float((abs(matrix).T @ budgets).max())
     return float(np.sqrt((matrix.multiply(matrix).T @ budgets**2).max()))
@@ -136,9 +136,9 @@ def _cost(matrix: Any, budgets: Floats, noise: Noise) -> float:
 def _alike(matrix: Any, coefficients: Floats, group_of: Any) -> bool:
     """Whether the closed form is optimal: in every group, rows have equal coefficients and supports of equal size.
 
-    The paper asks for equal coefficients only (definition 3.2). Replacing the budgets of a group by their mean keeps
-    the mean cost over the columns, in which a row counts as often as it has entries; so the argument of Lemma 3.2 needs
-    supports of equal size as well, and a sketch with uneven buckets is a counterexample without it.
+    The paper requires equal coefficients only (definition 3.2). Lemma 3.2 replaces the budgets of a group by their mean
+    and must keep the mean cost over columns, in which a row counts once per entry; so it needs supports of equal size
+    as well, and a sketch with uneven buckets is a counterexample without them.
     """
     used = coefficients > 0
     for quantity in (coefficients, np.diff(matrix.indptr).astype(np.float64)):
@@ -150,7 +150,7 @@ def _alike(matrix: Any, coefficients: Floats, group_of: Any) -> bool:
 
 
 def _convex(matrix: Any, coefficients: Floats, noise: Noise) -> Floats:
-    """The convex program for a budget of 1; the answer is scaled to meet the tightest column exactly."""
+    """Solve the convex program for a budget of 1; the solution is scaled to meet the tightest column exactly."""
     clarabel = load("clarabel", extra="linear", purpose="budgets for a strategy that cannot be grouped")
     sparse = scipy_sparse()
     used = np.flatnonzero(coefficients > 0)

@@ -1,8 +1,8 @@
 """The nearest consistent answers in L1, L2 or L-infinity (section 3.3). Zone: PUBLIC.
 
-Q = C Q' with q' independent rows Q': any values are consistent for Q', so y = C u is consistent for Q, whatever u. The
-programs have q' variables instead of one per cell of the domain. By the triangle inequality the answer is at most
-twice as far from the truth as the input was.
+Q = C Q' with q' independent rows Q'. Any values are consistent for Q', so y = C u is consistent for Q for every u, and
+the programs have q' variables instead of one per cell of the domain. By the triangle inequality the result is at most
+twice as far from the truth as the input.
 
 See THEORY section 5.
 """
@@ -21,7 +21,7 @@ NORMS: Final = (1, 2, np.inf)
 
 
 def independent_rows(workload: Any) -> tuple[Integers, Floats]:
-    """Indices of independent rows Q' that span all of Q, and the C with Q = C Q'.
+    """The indices of independent rows Q' that span all rows of Q, and the C with Q = C Q'.
 
     >>> rows, C = independent_rows(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
     >>> len(rows), C.shape
@@ -39,7 +39,7 @@ def independent_rows(workload: Any) -> tuple[Integers, Floats]:
 
 
 def consistent(workload: Any, answers: Any, norm: float = 2) -> Floats:
-    """The consistent answers nearest to the given ones.
+    """The consistent answers nearest to the given ones in a norm: 1, 2 or infinity.
 
     >>> Q = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> consistent(Q, np.array([1.0, 2.0, 6.0])).round(6).tolist()
@@ -55,7 +55,7 @@ def consistent(workload: Any, answers: Any, norm: float = 2) -> Floats:
 
 
 def nearest(matrix: Any, target: Floats, norm: float) -> Floats:
-    """The u that brings matrix @ u nearest to a target."""
+    """The u that minimizes the norm of matrix @ u - target."""
     if norm not in NORMS:
         raise PlanError("norm", expected="1, 2 or infinity", given=norm)
     if norm == 2:
@@ -63,13 +63,11 @@ def nearest(matrix: Any, target: Floats, norm: float) -> Floats:
         return np.asarray(solution)
     from scipy import optimize
 
-    columns = as_csr(matrix)
-    found = _least_sum(optimize, columns, target) if norm == 1 else _least_largest(optimize, columns, target)
-    return found
+    return (_least_sum if norm == 1 else _least_largest)(optimize, as_csr(matrix), target)
 
 
 def _least_sum(optimize: Any, matrix: Any, target: Floats) -> Floats:
-    """L1 through the dual: maximize target'u over matrix'u = 0, |u| <= 1; its multipliers are the coefficients."""
+    """L1 by the dual program: maximize target'u subject to matrix'u = 0, |u| <= 1; its multipliers are the solution."""
     result = optimize.linprog(-target, A_eq=matrix.T, b_eq=np.zeros(matrix.shape[1]), bounds=(-1, 1), method="highs")
     if result.status == 0:
         found = -np.asarray(result.eqlin.marginals)
@@ -80,7 +78,7 @@ def _least_sum(optimize: Any, matrix: Any, target: Floats) -> Floats:
 
 
 def _least_largest(optimize: Any, matrix: Any, target: Floats) -> Floats:
-    """L-infinity: minimize t over -t <= matrix u - target <= t."""
+    """L-infinity: minimize t subject to -t <= matrix u - target <= t."""
     sparse = scipy_sparse()
     ones = sparse.csr_array(np.ones((matrix.shape[0], 1)))
     both = sparse.vstack([sparse.hstack([matrix, -ones]), sparse.hstack([-matrix, -ones])])

@@ -1,19 +1,19 @@
-"""The explicit strategy for Gaussian noise: the optimum over all matrices, with a proof of it. Zone: PUBLIC.
+"""The explicit strategy for Gaussian noise: the optimum over all matrices, with a certificate. Zone: PUBLIC.
 
-For a workload with W = Q'Q, and X = S'S with columns of S of length 1 at most, the total variance over that of one
-row's noise is trace(W X^-1). It is convex in X, and so is diag(X) <= 1. With multipliers v > 0 for the latter,
+For a workload with W = Q'Q, and X = S'S where the columns of S have length at most 1, the total variance in units of
+one row's noise is trace(W X^-1). It is convex in X, and so is diag(X) <= 1. With multipliers v > 0 for the latter,
   trace(W X^-1) + v . (diag(X) - 1)  is least for  X(v) = V^(-1/2) (V^(1/2) W V^(1/2))^(1/2) V^(-1/2),  V = diag(v),
 where it is 2 T(v) - sum v with T the trace of the root in the middle. So for every v
-- no strategy has less than the greatest 2 sqrt(t) T - t sum v, T(v)^2 / sum v: a lower bound;
-- X(v) divided by its largest diagonal entry m is allowed and has trace(W X^-1) = m T(v): an upper bound.
-They meet where diag(X(v)) = 1, and they are compared at every step: the gap is a proof of how good the result is.
+- no strategy falls below the largest 2 sqrt(t) T - t sum v over t, which is T(v)^2 / sum v: a lower bound;
+- X(v) divided by its largest diagonal entry m is feasible and has trace(W X^-1) = m T(v): an upper bound.
+They meet where diag(X(v)) = 1, and every step compares them: the gap proves how good the result is.
 
 The step is v_i <- v_i x_i^(5/2), x = diag(X(v)) after rescaling v. Since T is concave and homogeneous of degree 1/2
-in v, x is its gradient (twice), and the derivative -L of log x by log v has L >= 0 entry by entry (the divided
+in v, and x is twice its gradient, the derivative -L of log x by log v has L >= 0 entry by entry (the divided
 differences of the operator monotone -1/sqrt are positive semidefinite) with rows that sum to 1/2. By Perron and
-Frobenius its eigenvalues lie in (0, 1/2], so that near the optimum any power below 4 contracts; 1 is the iteration of
-Denisov et al. (2022), 5/2 takes less than half its steps. The problem is that of Yuan et al. (2016), "Convex
-optimization for linear query processing", and of McKenna et al. (2018).
+Frobenius its eigenvalues lie in (0, 1/2], so near the optimum any power below 4 contracts; 1 is the iteration of
+Denisov et al. (2022), and 5/2 takes less than half as many steps. The problem is from Yuan et al. (2016), "Convex
+optimization for linear query processing", and McKenna et al. (2018).
 
 See THEORY section 12.
 """
@@ -26,18 +26,18 @@ import numpy as np
 
 from privcube.algebra.lattice import Floats
 
-_POWER: Final = 2.5
-_MOST_STEPS: Final = 400
-_STALE: Final = 40  # steps without half the gap: rounding lets it shrink no further
-_FLOOR: Final = 1e-10  # of the mean diagonal of W: added where W has directions that nothing asks for
-_SINGULAR: Final = 1e-13
+_POWER: Final = 2.5  # of the step: below 4 to converge, and empirically twice as fast as 1
+_MOST_STEPS: Final = 400  # a safeguard against slow convergence
+_STALE: Final = 40  # steps without halving the gap, after which rounding keeps it from shrinking further
+_FLOOR: Final = 1e-10  # relative to the mean diagonal of a singular W: added to make it invertible
+_SINGULAR: Final = 1e-13  # per row: a smaller ratio of extreme eigenvalues cannot be told from rounding
 
 
 def gaussian_optimum(gram: Floats, gap: float) -> tuple[Floats, float]:
-    """S, upper triangular with columns of length 1 at most, and a lower bound on trace(W X^-1) over all strategies.
+    """S, upper triangular with columns of length at most 1, and a lower bound on trace(W X^-1) over all strategies.
 
-    The two differ by `gap` relative, or by what rounding leaves. Where W is singular a little is added to its
-    diagonal, and S determines all cells, some of them barely.
+    S is within a relative `gap` of the bound, or within rounding error. If W is singular, a little is added to its
+    diagonal, so that S determines all cells, some of them barely.
 
     >>> gram = np.array([[3.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 3.0]])  # all ranges of three cells
     >>> best, bound = gaussian_optimum(gram, 1e-9)

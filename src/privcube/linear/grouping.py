@@ -14,7 +14,7 @@ from privcube.errors import PlanError
 
 @dataclass(frozen=True)
 class Grouping:
-    """Rows of S in groups: disjoint inside a group, and every column meets group r with magnitude C_r."""
+    """The rows of S in groups: disjoint within a group, and with magnitude C_r in every column of group r."""
 
     group_of: Integers  # per row
     magnitudes: Floats  # C_r, per group
@@ -34,7 +34,7 @@ class Grouping:
 
 
 def grouping(strategy: Any) -> Grouping | None:
-    """Group the rows of S greedily, in their order; None if that does not give the grouping property.
+    """Group the rows of S greedily, in order; None if that does not give the grouping property.
 
     >>> found = grouping(np.array([[1, 1, 0, 0], [0, 0, 1, 1], [2, -2, 2, 2]]))
     >>> found.group_of.tolist(), found.magnitudes.tolist()

@@ -1,6 +1,6 @@
-"""Workloads and strategies as explicit sparse matrices, for small domains and for tests. Zone: PUBLIC.
+"""Workloads and strategies as explicit sparse matrices, for small domains and tests. Zone: PUBLIC.
 
-Columns are the cells of the base table in row-major order of the schema; with a frame, its padded cells.
+Columns are the cells of the base table in row-major order of the schema or, with a frame, its padded cells.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def identity(cells: int) -> Any:
 
 
 def fourier(bits: int) -> Any:
-    """F: all Fourier coefficients of so many binary attributes, with entries +1 and -1 (the paper's times 2^(d/2)).
+    """F: all Fourier coefficients of d binary attributes, with entries +1 and -1 (the paper's times 2^(d/2)).
 
     >>> fourier(1).toarray().tolist()
     [[1.0, 1.0], [1.0, -1.0]]
@@ -45,7 +45,7 @@ def fourier(bits: int) -> Any:
 
 
 def hierarchy(cells: int, branching: int = 2) -> Any:
-    """H: all levels of a tree over the cells, from the root."""
+    """H: all levels of a tree over the cells, starting from the root."""
     frame = _tree(cells, branching)
     levels = range(len(frame.fan_outs[0]) + 1)
     sparse = scipy_sparse()
@@ -63,7 +63,7 @@ def haar(cells: int) -> Any:
 def sketch(cells: int, buckets: int, partitions: int) -> Any:
     """Sparse random projections: each partition sends every cell to one of the buckets, with a sign.
 
-    The partitions are fixed by their numbers (a hash), so that a plan can be written down and checked.
+    A hash of its number fixes each partition, so a plan can be written down and checked.
     """
     if min(cells, buckets, partitions) < 1:
         raise PlanError("sketch", expected="at least one cell, bucket and partition")
@@ -82,9 +82,9 @@ def _table_matrix(frame: Frame, table: Table) -> Any:
 
 
 def _entry_matrix(frame: Frame, name: str, axis: Axis | None) -> Any:
-    """The queries of one attribute over its padded cells: the numbers that are published.
+    """The published queries of one attribute over its padded cells.
 
-    A cell of a level takes in its padding, as a node of the chain does: padded cells are empty.
+    A cell of a level includes its padding, as a node of the chain does, since padded cells are empty.
     """
     sparse = scipy_sparse()
     attribute, size = frame.schema[name], padded_size(frame, name)

@@ -1,13 +1,13 @@
 """The explicit strategy for Laplace noise: p-identity matrices (McKenna et al. 2018, "HDMM", OPT_0). Zone: PUBLIC.
 
 S = [I; Theta] with p rows Theta >= 0, every column divided by its L1 norm 1 + sum of Theta, so that one record moves
-the answers by exactly 1 in L1. With d the norms and M = (I + Theta' Theta)^-1 the workload Q has the total variance,
-over that of one row's noise,
+the answers by exactly 1 in L1. With d the norms and M = (I + Theta' Theta)^-1, the total variance of the workload Q,
+in units of one row's noise, is
   f = trace(W (S'S)^-1) = sum of (W o d d') o M,   W = Q'Q.
 By Woodbury M = I - Theta' (I + Theta Theta')^-1 Theta, so f and its gradient cost O(n^2 p) for n cells:
   df/dTheta = -2 C (W o d d') M + 1 g',   C = (I + Theta Theta')^-1 Theta = Theta M,   g = 2 (rows of W o M) d.
-f is not convex. It is minimized from several starts by L-BFGS, all for a while and the best to the end; starts are
-given, so the same workload always has the same strategy.
+f is not convex. L-BFGS minimizes it from several starts for a while, and from the best of them to the end. The starts
+are fixed, so the same workload always has the same strategy.
 
 See THEORY section 12.
 """
@@ -22,13 +22,13 @@ from threadpoolctl import threadpool_limits
 
 from privcube.algebra.lattice import Floats
 
-LARGEST: Final = 300.0  # entry of Theta: where it is best to leave out single cells, f must stay sound
-_ITERATIONS: Final = (600, 1_500)  # for every start, and for the best of them
-_WORK: Final = 2e9  # n^2 p summed over iterations, for each of the two stages: about two seconds
+LARGEST: Final = 300.0  # entry of Theta: keeps f well conditioned where the optimum drops single cells of I
+_ITERATIONS: Final = (600, 1_500)  # at most, for every start and for the best one; chosen empirically
+_WORK: Final = 2e9  # limit on n^2 p summed over iterations, for each of the two stages: about two seconds
 
 
 def p_identity(gram: Floats, starts: Sequence[Floats]) -> Floats:
-    """The best S found for a Gram matrix Q'Q, from starts for Theta; all its columns have L1 norm 1.
+    """The best S found for a Gram matrix Q'Q from the given starts for Theta; every column has L1 norm 1.
 
     >>> gram = np.array([[3.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 3.0]])  # all ranges of three cells
     >>> best = p_identity(gram, [np.ones((1, 3))])
@@ -60,13 +60,13 @@ def _minimized(gram: Floats, start: Floats, iterations: int) -> tuple[float, Flo
     value = objective(gram, start)[0]
     if iterations < 1 or not len(start):
         return value, start
-    from scipy import optimize  # here, as only this strategy needs it
+    from scipy import optimize  # loaded here because only this strategy needs it
 
     def flat(theta: Floats) -> tuple[float, Floats]:
         value, gradient = objective(gram, theta.reshape(start.shape))
         return value, gradient.ravel()
 
-    with threadpool_limits(1, "blas"):  # scipy's own, just loaded
+    with threadpool_limits(1, "blas"):  # limits scipy's BLAS, which was just loaded
         found = optimize.minimize(
             flat,
             start.ravel(),

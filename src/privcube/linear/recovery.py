@@ -1,7 +1,7 @@
 """Optimal recovery (step 3, section 3.2) for explicit matrices: generalized least squares. Zone: PUBLIC.
 
-R = Q (S' W S)^+ S' W with W = diag(1/variance). S may have fewer independent rows than columns: all that counts is that
-every query is a combination of rows of S. That is checked, and a query that is not is refused by its number.
+R = Q (S' W S)^+ S' W with W = diag(1/variance). S may have fewer independent rows than columns, as long as every query
+is a combination of rows of S; the error for a query that is not names its number.
 
 See THEORY section 1.
 """
@@ -14,14 +14,14 @@ import numpy as np
 
 from privcube.algebra.lattice import Floats
 from privcube.algebra.sparse import as_csr, as_dense, scipy_sparse
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 
-_TOLERANCE: Final = 1e-8
-_DENSE_ENTRIES: Final = 4_000_000
+_TOLERANCE: Final = 1e-8  # part of a query's length outside the row space of S that counts as rounding
+_DENSE_ENTRIES: Final = 4_000_000  # entries of S (32 MB) up to which dense algebra is used
 
 
 def optimal_recovery(workload: Any, strategy: Any, variances: Any) -> Floats:
-    """The R of least variance with Q = R S.
+    """The R with Q = R S of least variance.
 
     >>> Q = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
     >>> optimal_recovery(Q, Q, np.ones(3)).round(3).tolist()
@@ -42,7 +42,7 @@ def optimal_recovery(workload: Any, strategy: Any, variances: Any) -> Floats:
 
 
 def recovered(workload: Any, strategy: Any, variances: Any, answers: Any) -> Floats:
-    """R z without forming R where S is large: by an iterative sparse solver.
+    """R z; where S is large, an iterative sparse solver avoids forming R.
 
     >>> Q = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
     >>> recovered(Q, Q, np.ones(3), np.array([10.0, 4.0, 3.0])).round(3).tolist()
@@ -57,7 +57,7 @@ def recovered(workload: Any, strategy: Any, variances: Any, answers: Any) -> Flo
     from scipy.sparse import linalg as solvers
 
     scaled = scipy_sparse().diags_array(1 / np.sqrt(noise)) @ rows
-    # A vector without any part in the row space of S meets no query that S determines.
+    # A query that S determines is orthogonal to any vector orthogonal to the row space of S.
     probe = np.cos(np.arange(rows.shape[1]) * 2.399963)
     outside = probe - solvers.lsmr(scaled, scaled @ probe, atol=1e-13, btol=1e-13, maxiter=10_000)[0]
     _refuse_outside((queries @ outside)[:, None], queries.toarray() if queries.shape[0] == 1 else queries)
@@ -78,7 +78,7 @@ def _refuse_outside(outside: Floats, queries: Any) -> None:
         raise PlanError(
             "strategy",
             expected="rows that every query is a combination of",
-            given=f"none for query {bad[0]}" + (f" and {len(bad) - 1} more" if len(bad) > 1 else ""),
+            given=Plain(f"none for query {bad[0]}" + (f" and {len(bad) - 1} more" if len(bad) > 1 else "")),
         )
 
 

@@ -101,7 +101,7 @@ def svd_bound(workload: Workload) -> float:
     """
     schema = schema_of(workload)
     if schema.domain_size > MOST_CELLS:
-        raise PlanError("bound", expected=f"at most {MOST_CELLS:,} cells of the attributes in the workload together")
+        raise PlanError("bound", expected=f"at most {MOST_CELLS:,} joint cells of the attributes in the workload")
     values = np.linalg.eigvalsh(workload_gram(schema, workload))
     return float(np.sqrt(np.maximum(values, 0.0)).sum() ** 2 / schema.domain_size)
 

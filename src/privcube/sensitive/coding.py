@@ -146,11 +146,11 @@ def ranked_records(
     person: str,
     key: bytes,
 ) -> str:
-    """The same with the person, whether none is named (`nobody`), and the keyed hash of the codes (`place`)."""
+    """Coded records with the person, whether none is named (`nobody`), and a keyed hash to order them by (`place`)."""
     who = _text(dialect.column(person))
     nobody = f"({who} IS NULL OR {dialect.matches(who, BLANK)})"
     said = " || ',' || ".join(f"CAST(c{number} AS TEXT)" for number in range(len(attributes)))
-    order = dialect.digest(f"{quoted_text(key.hex() + ':')} || {said}")
+    order = dialect.digest(f"{quoted_text(key.hex() + ':')} || {said} || ':' || person")
     coded = _coded(source, attributes, kinds, dialect, (("person", who), ("nobody", nobody)))
     return f"SELECT *, {order} AS place FROM ({coded}) AS coded"
 
@@ -165,7 +165,7 @@ def kept_records(
     max_rows: int,
     key: bytes,
 ) -> str:
-    """The codes, and `nobody`, of at most so many records of a person: those whose codes have the least keyed hashes.
+    """The codes, and `nobody`, of at most `max_rows` records of each person: those with the least keyed hashes.
 
     The rule is that of `privcube.sensitive.units`. Records that must be refused are kept, to be seen: a code is
     NULL, or nobody is named.

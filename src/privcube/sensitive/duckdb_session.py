@@ -16,7 +16,6 @@ from privcube.sensitive.counting import code_bytes
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
 Columns = list[tuple[str, ColumnKind | None]]  # names, and what kind each column is: None if it cannot be coded
 
@@ -71,13 +70,6 @@ def described(connection: duckdb.DuckDBPyConnection, source: str) -> Columns:
     """The columns of anything that can be selected from; the query is bound, not run."""
     relation = connection.sql(f"SELECT * FROM {source} LIMIT 0")
     return [(name, column_kind(str(kind))) for name, kind in zip(relation.columns, relation.types, strict=True)]
-
-
-def streamed(relation: duckdb.DuckDBPyRelation, rows: int) -> pa.RecordBatchReader:
-    """What a query gives, in Arrow batches of about so many rows, without holding all of it."""
-    if hasattr(relation, "to_arrow_reader"):
-        return relation.to_arrow_reader(rows)
-    return relation.fetch_arrow_reader(rows)  # the name until DuckDB 1.4
 
 
 def narrow_codes(attributes: Sequence[Attribute]) -> str:

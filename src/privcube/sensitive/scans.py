@@ -16,7 +16,7 @@ import numpy as np
 
 from privcube.errors import DataError, Plain
 from privcube.sensitive.coding import quoted_name, quoted_text
-from privcube.sensitive.duckdb_session import Columns, described, streamed
+from privcube.sensitive.duckdb_session import Columns, described
 from privcube.sensitive.refusals import without_quotes
 from privcube.sensitive.selects import select_from
 
@@ -75,19 +75,19 @@ class CsvFiles:
         return [(name, "text") for name in first[0]]
 
     def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
-        """One reading per order of columns and compression."""
-        alike: defaultdict[tuple[tuple[str, ...], str, str], list[str]] = defaultdict(list)
+        """One reading per order of columns."""
+        alike: defaultdict[tuple[tuple[str, ...], str], list[str]] = defaultdict(list)
         for file in self._files:
-            if _compression(file) in _cut_off_unseen():
+            if file.lower().endswith(".zst"):
                 _read_to_the_end(file)
-            alike[*_header(file), _compression(file)].append(file)
+            alike[_header(file)].append(file)
         readings = []
-        for (names, separator, compression), files in alike.items():
+        for (names, separator), files in alike.items():
             types = ", ".join(f"'f{number}': 'VARCHAR'" for number in range(len(names)))
             reading = (
                 f"read_csv({_listed(files)}, auto_detect = false, header = true, delim = {quoted_text(separator)}, "
                 f"quote = '\"', escape = '\"', columns = {{{types}}}, strict_mode = true, null_padding = false, "
-                f"hive_partitioning = false, compression = '{compression}')"
+                "hive_partitioning = false)"
             )
             readings.append(_numbered(reading, [f"f{names.index(name)}" for name in used]))
         return f"({' UNION ALL '.join(readings)}) AS records"
@@ -105,23 +105,11 @@ def _header(file: str) -> tuple[tuple[str, ...], str]:
 def _stream(file: str) -> Any:
     import pyarrow as pa
 
-    compression = _compression(file)
-    return pa.input_stream(file, compression=None if compression == "none" else compression)
-
-
-def _compression(file: str) -> str:
-    return {".gz": "gzip", ".zst": "zstd"}.get(Path(file).suffix.lower(), "none")
-
-
-def _cut_off_unseen() -> set[str]:
-    """The compressions of which DuckDB takes what is there of a file for all of it."""
-    import duckdb
-
-    return {"zstd"} if int(duckdb.__version__.partition(".")[0]) >= 2 else {"zstd", "gzip"}
+    return pa.input_stream(file, compression={".gz": "gzip", ".zst": "zstd"}.get(Path(file).suffix.lower()))
 
 
 def _read_to_the_end(file: str) -> None:
-    """Stop at a file that was cut off."""
+    """Stop at a file that was cut off; DuckDB takes what is there of a zstd file for all of it."""
     with _stream(file) as stream:
         while stream.read(1 << 24):
             pass
@@ -156,7 +144,13 @@ def _parquet(files: Sequence[str]) -> str:
 
 
 class DuckDBFile:
-    """A table, view or query of a DuckDB database file, opened for reading only. Nothing else opens such files."""
+    """A table, view or query of a DuckDB database file. Nothing else opens such files.
+
+    A query is code that its author writes and the custodian trusts, but it is kept to what it is for. It must parse as
+    one SELECT by itself, before it is put into any statement. PIVOT does not: DuckDB runs it to learn its columns, and
+    columns must be known without data. The file is opened for reading only, and from then on the session reaches no
+    other file, network or extension, and no setting of it can be changed.
+    """
 
     def __init__(self, file: str | Path, table: str | None, query: str | None) -> None:
         self._file = Path(file)
@@ -164,7 +158,7 @@ class DuckDBFile:
         self.name, self._statement = asked.name, asked.statement
 
     def columns(self, connection: duckdb.DuckDBPyConnection) -> Columns:
-        """Of the table or query, which is bound, not run; it must be one SELECT, as others would be run."""
+        """The columns of the table or query, which is bound, not run."""
         from duckdb import StatementType
 
         self._attach(connection)
@@ -191,6 +185,8 @@ class DuckDBFile:
             with without_quotes(self.name, expected="a DuckDB file that can be read and that nobody is writing to"):
                 connection.execute(f"ATTACH {quoted_text(str(self._file))} AS records (READ_ONLY)")
                 connection.execute("USE records")
+                connection.execute("SET enable_external_access = false")
+                connection.execute("SET lock_configuration = true")
 
 
 class TableInMemory:
@@ -252,7 +248,7 @@ class TableInMemory:
         names = [f"x{number}" for number in range(len(used))]
         if self._library == "duckdb":
             pairs = [f"{quoted_name(old)} AS {new}" for old, new in zip(used, names, strict=True)]
-            return streamed(self._source.select(", ".join(pairs)), 1 << 18)
+            return self._source.select(", ".join(pairs)).to_arrow_reader(1 << 18)
         if self._library == "pandas":
             present = list(map(str, self._source.columns))
             table = _from_pandas(self._source.iloc[:, [present.index(name) for name in used]])

@@ -1,4 +1,4 @@
-"""One file, one strategy: each turns a workload into query groups and a first recovery (step 1). Zone: PUBLIC."""
+"""One file per strategy: each turns a workload into query groups and a first recovery (step 1). Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from privcube.strategies.proposal import Proposal
 
 
 class StrategyModule(Protocol):
-    """What a strategy's file defines."""
+    """What the module of a strategy defines."""
 
     NAME: Strategy
     SYMBOL: str
 
     def propose(self, workload: Workload, guarantee: Guarantee) -> Proposal:
-        """Groups to measure, and the recovery of step 2."""
+        """The groups to measure and the recovery of step 2."""
 
 
 STRATEGIES: Final[dict[Strategy, StrategyModule]] = {

@@ -1,4 +1,4 @@
-"""I: measure the base table, the cells of all attributes together (section 3.1, "Base counts"). Zone: PUBLIC."""
+"""I: measure the base table, the joint cells of all attributes (section 3.1, "Base counts"). Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from privcube.strategies.proposal import Proposal
 NAME: Final = "base_counts"
 SYMBOL: Final = "I"
 
-MOST_CELLS: Final = 10**8
+MOST_CELLS: Final = 10**8  # of the domain: 800 MB of counts
 
 
 def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
-    """S = I and R = Q: every table is added up from the base counts."""
+    """S = I and R = Q: every table is summed from the base counts."""
     frame = Frame.natural(workload)
     group = tuple(GroupPart(axis, len(chain)) for axis, chain in enumerate(frame.fan_outs))
     rows = group_rows(frame, group)

@@ -1,11 +1,10 @@
-"""C: measure few larger tables that cover the wanted ones, found by greedy merging (Ding et al. 2011). Zone: PUBLIC.
+"""C: measure a few larger tables that cover the wanted ones, found by greedy merging (Ding et al. 2011). Zone: PUBLIC.
 
-Every wanted table starts as a cluster of its own; a cluster is measured by the union of its tables, and each of them is
-added up from it. With g clusters and uniform noise the predicted error is 2 (g/epsilon)^2 times the sum over clusters
-of (weight of its tables) * (cells of its union). All merges lead to the same g - 1, so the best one is the one whose
-union adds least to that sum; merging goes on as long as the error falls. The paper reports hours for this step on 16
-attributes; here the pairwise costs are kept in one matrix, of which a merge changes one row and one column, with the
-least of every row.
+Every wanted table starts as its own cluster; measuring a cluster means measuring the union of its tables, from which
+each is summed. With g clusters and uniform noise the predicted error is 2 (g/epsilon)^2 times the sum over clusters
+of (weight of its tables) * (cells of its union). Any merge leads to the same g - 1, so the best one adds least to that
+sum; merging continues as long as the error falls. The paper reports hours for this step on 16 attributes; here one
+matrix holds the pairwise costs, with the minimum of every row, and a merge changes one row and one column of it.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from privcube.strategies.proposal import Proposal
 NAME: Final = "clusters"
 SYMBOL: Final = "C"
 
-MOST_TABLES: Final = 5_000
+MOST_TABLES: Final = 5_000  # the pairwise costs then take 200 MB
 
 
 def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
-    """S = the union tables of the clusters; R adds each table up from its cluster."""
+    """S = the union tables of the clusters; R sums each table from its cluster."""
     if len(workload) > MOST_TABLES:
         raise PlanError("clusters", expected=f"at most {MOST_TABLES:,} tables to compare in pairs", given=len(workload))
     frame = Frame.natural(workload)
@@ -55,7 +54,7 @@ def merged(levels: Integers, weights: Floats, log_sizes: Floats) -> tuple[Intege
         return np.asarray(np.exp(log_sizes[axes, rows].sum(axis=-1)))
 
     def increases(i: int) -> Floats:
-        """What merging cluster i with each other one adds to the sum."""
+        """How much merging cluster i with each other cluster adds to the sum."""
         joint = cells(np.maximum(unions[i], unions))
         return np.asarray((weight[i] + weight) * joint - weight[i] * own[i] - weight * own)
 

@@ -1,8 +1,8 @@
 """F: measure the Fourier coefficients of the wanted tables (sections 3.1 and 4.1). Zone: PUBLIC.
 
-Attributes are encoded in bits; the coefficient of a set of bits beta is sum_x (-1)^<beta, x> x, one group of one row.
-It is the paper's f^beta times 2^(d/2): the same information in whole numbers, with entries +1 and -1. The coefficients
-needed are F = union over the tables alpha of {beta : beta is dominated by alpha}.
+Attributes are encoded in bits; each set of bits beta has one coefficient, sum_x (-1)^<beta, x> x, as a group of one
+row. It is the paper's f^beta times 2^(d/2): the same information in whole numbers, with entries +1 and -1. The
+coefficients needed are F = union over the tables alpha of {beta : beta is dominated by alpha}.
 """
 
 from __future__ import annotations
@@ -24,5 +24,5 @@ def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
 
 
 def frame_of(workload: Workload) -> Frame:
-    """An axis for every bit."""
+    """A frame with one axis per bit."""
     return Frame(workload.schema, "binary", leveled=workload.leveled)

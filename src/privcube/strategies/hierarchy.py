@@ -1,7 +1,7 @@
-"""H: trees of counts over ordered attributes, one group a level (section 3.1, "Hierarchical structures"). Zone: PUBLIC.
+"""H: trees of counts over ordered attributes, a group per level (section 3.1, "Hierarchical structures"). Zone: PUBLIC.
 
-An attribute that is asked for by ranges or prefixes becomes the leaves of a b-ary tree; each table measures its other
-attributes by cells. Step 2 adds a range up from the fewest nodes of the tree (Cormode et al. 2012, Hay et al. 2010).
+The cells of an attribute queried by ranges or prefixes become the leaves of a b-ary tree; other attributes are measured
+by cells. Step 2 sums a range from the fewest nodes of the tree (Cormode et al. 2012, Hay et al. 2010).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SYMBOL: Final = "H"
 
 
 def propose(workload: Workload, guarantee: Guarantee, branching: int = 2) -> Proposal:
-    """S = all levels of the trees of the wanted ranges."""
+    """S = all levels of the trees for the wanted ranges."""
     frame = frame_of(workload, branching)
     wanted = [_levels(frame, table) for table in workload]
     numbers = {group: number for number, group in enumerate(dict.fromkeys(itertools.chain(*wanted)))}
@@ -28,18 +28,18 @@ def propose(workload: Workload, guarantee: Guarantee, branching: int = 2) -> Pro
 
 
 def frame_of(workload: Workload, branching: int = 2) -> Frame:
-    """The attributes asked for by ranges as the leaves of trees, the others flat."""
+    """A frame with a tree for every attribute queried by ranges or prefixes."""
     return Frame(workload.schema, "tree", branching, ranged(workload))
 
 
 def ranged(workload: Workload) -> frozenset[str]:
-    """The attributes that some table asks for by ranges or prefixes."""
+    """The attributes that some table queries by ranges or prefixes."""
     axes = (entry for table in workload for entry in table if isinstance(entry, Axis))
     return frozenset(axis.attribute for axis in axes if axis.queries != "cells")
 
 
 def _levels(frame: Frame, table: Table) -> list[QueryGroup]:
-    """The groups of a table: every level of its ranged attributes, the cells of the others."""
+    """The groups of a table: every level of its ranged attributes, and the cells of the others."""
     choices: list[list[tuple[GroupPart, ...]]] = []
     for entry in table:
         axis = Axis.of(entry)

@@ -15,7 +15,7 @@ SYMBOL: Final = "Q"
 
 
 def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
-    """S = Q and R = I; tables of ranges are measured by their cells and added up."""
+    """S = Q and R = I; ranges are summed from measured cells."""
     frame = Frame.natural(workload)
     wanted = cells_groups(frame, workload)
     numbers = {group: number for number, group in enumerate(dict.fromkeys(wanted))}

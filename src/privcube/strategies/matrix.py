@@ -1,12 +1,13 @@
 """M: an explicit matrix optimized for the workload, on the few attributes that it uses (HDMM's OPT_0). Zone: PUBLIC.
 
 Under a pure guarantee it is the best p-identity matrix found (`privcube.linear.p_identity`), under Gaussian noise the
-optimum over all matrices (`privcube.linear.gaussian_optimum`); of one table, a product over its attributes, the optimum
-is the product of theirs. Either is rounded to whole numbers so that the noise can be whole, too; the guarantee rests on
-the rounded rows alone (`privcube.model.groups.MatrixGroup`), and rounding costs accuracy below 1e-6:
-- pure: entries out of 2^16, the largest of a column changed to make their sum 2^16, too;
-- Gaussian: entries out of 16 million, then raised by one, the largest first, wherever a column stays no longer than the
-  longest. At the optimum only the lengths of columns matter in first order, as X^-1 W X^-1 is diagonal there.
+optimum over all matrices (`privcube.linear.gaussian_optimum`); for a single table, a product over its attributes, the
+optimum is the product of theirs. Both are rounded to whole numbers so that the noise can be whole-number noise. The
+guarantee depends only on the rounded rows (`privcube.model.groups.MatrixGroup`); rounding costs less than 1e-6 of the
+accuracy:
+- pure: entries are scaled to 2^16, and the largest entry of each column is adjusted to make the column sum 2^16;
+- Gaussian: entries are scaled to 16 million, then raised by one, the largest first, wherever the column stays no longer
+  than the longest. At the optimum only column lengths matter to first order, since X^-1 W X^-1 is diagonal there.
 
 See THEORY section 12.
 """
@@ -36,23 +37,23 @@ from privcube.strategies.proposal import Proposal
 NAME: Final = "matrix"
 SYMBOL: Final = "M"
 
-_WHOLE_L1: Final = 2**16
-_WHOLE_L2: Final = 16_000_000
-_BUMPS: Final = (0.5, 0.75, 1.25)  # rows of Theta at the start, over the square root of an ordered attribute's cells
-_MOST_ROWS: Final = 3  # of a product of optima, over the cells
-_SMALL: Final = 512  # cells up to which the Gaussian optimum is found to all digits
-_GAPS: Final = (1e-9, 1e-6)
+_WHOLE_L1: Final = 2**16  # scale of the whole numbers under a pure guarantee: rounding costs less than 1e-6
+_WHOLE_L2: Final = 16_000_000  # scale of the whole numbers under Gaussian noise: rounding costs less than 1e-6
+_BUMPS: Final = (0.5, 0.75, 1.25)  # initial rows of Theta per square root of an attribute's cells; empirically good
+_MOST_ROWS: Final = 3  # of a product of optima, per cell, to keep plans small
+_SMALL: Final = 512  # cells up to which the smaller of the two gaps is affordable
+_GAPS: Final = (1e-9, 1e-6)  # relative gap of the Gaussian optimum, for small and for large domains
 
 
 def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
-    """S = one explicit matrix over the cells of all attributes that some table uses."""
+    """S = one explicit matrix over the joint cells of all attributes in the workload."""
     if not any(workload):
         raise PlanError("matrix", expected="a table with attributes", given=Plain("the total alone"))
     schema = schema_of(workload)
     if schema.domain_size > MOST_CELLS:
         raise PlanError(
             "matrix",
-            expected=f"at most {MOST_CELLS:,} cells of the attributes in the workload together",
+            expected=f"at most {MOST_CELLS:,} joint cells of the attributes in the workload",
             given=Plain(f"{counted(schema.domain_size)} cells"),
             available=["hierarchy", "wavelet", "marginals", "auto"],
         )
@@ -70,7 +71,7 @@ def _product(factors: Sequence[Floats]) -> Floats:
 
 
 def _pure_optimum(schema: Schema, workload: Workload) -> Floats:
-    """The best S found, with entries of 0 and above in columns of L1 norm 1."""
+    """The best S found, with nonnegative entries and columns of L1 norm 1."""
     gram = workload_gram(schema, workload)
     starts = _starts(schema, workload)
     if len(workload) > 1 or len(schema) == 1:
@@ -86,7 +87,7 @@ def _pure_optimum(schema: Schema, workload: Workload) -> Floats:
 
 
 def _starts(schema: Schema, workload: Workload) -> list[Floats]:
-    """For Theta: no rows at all, and coarse rows of every table, ranges by overlapping bumps."""
+    """Starts for Theta: no rows, and coarse rows of every table, with overlapping bumps for ranges."""
     cells = schema.domain_size
     starts = [np.zeros((0, cells))]
     for share in _BUMPS:
@@ -104,7 +105,7 @@ def total_variance(gram: Floats, rows: Floats) -> float:
 
 
 def whole_l1(rows: Floats) -> Integers:
-    """Whole numbers that sum to 2^16 in every column, from columns of L1 norm 1; no row vanishes.
+    """Round columns of L1 norm 1 to whole numbers that sum to 2^16 in every column; no row vanishes.
 
     >>> whole_l1(np.array([[0.5, 0.0], [0.0, 1e-9], [0.5, 1.0]])).tolist()
     [[32768, 0], [0, 1], [32768, 65535]]
@@ -137,7 +138,7 @@ def _coarse_entry(attribute: Attribute, axis: Axis | None, share: float) -> Floa
 
 
 def _gaussian_optimum(schema: Schema, workload: Workload) -> Floats:
-    """The best S, with columns of length 1 at most."""
+    """The best S with columns of length at most 1."""
     gap = _GAPS[schema.domain_size > _SMALL]
     if len(workload) == 1:
         (table,) = workload
@@ -148,12 +149,12 @@ def _gaussian_optimum(schema: Schema, workload: Workload) -> Floats:
 
 
 def whole_l2(rows: Floats) -> Integers:
-    """Whole numbers out of 16 million, with columns as long as the longest, nearly."""
+    """Scale to 16 million and round to whole numbers; all columns are almost as long as the longest."""
     return filled(np.rint(rows * _WHOLE_L2).astype(np.int64))
 
 
 def filled(rows: Integers) -> Integers:
-    """Entries raised by one, in size, where the column stays no longer than the longest.
+    """Raise the magnitude of entries by one where the column stays no longer than the longest.
 
     >>> filled(np.array([[5, 4], [0, 2]])).tolist()
     [[5, 4], [0, 3]]

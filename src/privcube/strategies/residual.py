@@ -1,7 +1,7 @@
-"""R: every residual below the workload once, by Helmert rows: the Gaussian optimum (THEORY section 4). Zone: PUBLIC.
+"""R: measure each residual once by Helmert rows, the Gaussian optimum for tables (THEORY section 4). Zone: PUBLIC.
 
-With budgets in proportion to sqrt(k_b c_b) this has the least total variance of all linear strategies on tables under
-Gaussian noise (Xiao, He, Zhang and Kifer 2023). The rows are whole numbers, so that the noise can be, too.
+With budgets proportional to sqrt(k_b c_b) this has the least total variance of all linear strategies on tables under
+Gaussian noise (Xiao, He, Zhang and Kifer 2023). The rows are whole numbers, so the noise can be as well.
 """
 
 from __future__ import annotations

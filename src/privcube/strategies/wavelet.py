@@ -1,8 +1,8 @@
 """W: Haar wavelets, in one dimension and products (section 3.1, "Hierarchical structures"). Zone: PUBLIC.
 
-Every attribute is the leaves of a binary tree. Group l of a tree holds the contrasts of level l, the differences of the
-two halves of every node above it: entries 0, +1, -1 where the orthonormal wavelet has the same divided by the square
-root of the node's length. In several dimensions groups are products of levels.
+The cells of every attribute are the leaves of a binary tree. Group l of a tree holds the contrasts of level l, the
+differences between the two halves of every node above it: the orthonormal wavelet times the square root of the node's
+length, with entries 0, +1 and -1. In several dimensions groups are products of levels.
 """
 
 from __future__ import annotations
@@ -24,5 +24,5 @@ def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
 
 
 def frame_of(workload: Workload) -> Frame:
-    """Every attribute as the leaves of a binary tree."""
+    """A frame with a binary tree for every attribute."""
     return Frame(workload.schema, "tree", 2, frozenset(workload.schema.names))

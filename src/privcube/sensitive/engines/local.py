@@ -16,7 +16,7 @@ from privcube.progress import READING, Progress, silent
 from privcube.sensitive.coding import DUCKDB, ColumnKind, Dialect, counted_records
 from privcube.sensitive.counting import CODES_IN_MEMORY, Codes, TableCounter, checked_cells
 from privcube.sensitive.counts import ExactCounts
-from privcube.sensitive.duckdb_session import Columns, connected, narrow_codes, streamed
+from privcube.sensitive.duckdb_session import Columns, connected, narrow_codes
 from privcube.sensitive.engine import CountRequest
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 
@@ -91,7 +91,7 @@ def coded_batches(
     nobody = ", nobody" if request.person is not None else ""
     query = f"SELECT {narrow_codes(attributes)}{nobody} FROM ({records}) AS counted"
     with without_quotes(name, expected="records that can be read to the end"):
-        for batch in streamed(connection.sql(query), _BATCH):
+        for batch in connection.sql(query).to_arrow_reader(_BATCH):
             if batch.num_rows:
                 yield checked_codes(batch, attributes, request.person)
 

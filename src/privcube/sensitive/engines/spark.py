@@ -162,9 +162,19 @@ def spark_table(table: str, query: str | None) -> Engine:
             )
     name = f"Spark table {table!r}" if query is None else "Spark query"
     with _quiet(session), without_quotes(name, expected="one that the Spark session can read"):
+        if query is not None:
+            _require_query(session, query)
         # inside a SELECT nothing but a query is understood, and no command is run
         dataframe = session.table(table) if query is None else session.sql(f"SELECT * FROM ({query}\n) AS asked")
     return SparkEngine(dataframe, name)
+
+
+def _require_query(session: Any, query: str) -> None:
+    """Refuse what does not parse as one query by itself, or hands records to a script (TRANSFORM ... USING)."""
+    if hasattr(session, "_jsparkSession"):  # a session of Spark Connect parses on its server
+        parsed = session._jsparkSession.sessionState().sqlParser().parseQuery(query)
+        if "ScriptTransformation" in parsed.toString():
+            raise DataError("Spark query", expected="one that runs no script")
 
 
 def _coding_query(request: CountRequest, kinds: dict[str, ColumnKind]) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from privcube.arrow import array_of
 from privcube.sensitive.counting import Codes, Counts, TableCounter, code_bytes
 from privcube.sensitive.cover import Block, Positions
-from privcube.sensitive.duckdb_session import connected, streamed
+from privcube.sensitive.duckdb_session import connected
 from privcube.version import __version__
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _queried(query: str, batches: Batches, rows: int, report: Report) -> Batches
     with connected() as connection:
         connection.execute("SET threads = 1")  # a machine has one worker per core
         connection.register("records", pa.RecordBatchReader.from_batches(first.schema, chain([first], batches)))
-        for batch in streamed(connection.sql(query), rows):
+        for batch in connection.sql(query).to_arrow_reader(rows):
             if batch.num_rows:
                 report(batch.num_rows)
                 yield batch

@@ -249,8 +249,11 @@ class PostgreSQLDatabase:
     def columns(self, connection: Any, statement: str) -> list[tuple[str, ColumnKind | None]]:
         """From the description of a result without rows, in which a domain is the type it is made of.
 
-        In the binary format, the server takes one command only: nothing can follow a query.
+        The server first parses the statement alone, as one command: it must not be able to end the parenthesis that it
+        is put into. In the binary format, too, the server takes one command only: nothing can follow a query.
         """
+        if connection.pgconn.prepare(b"", statement.encode()).status != self._psycopg.pq.ExecStatus.COMMAND_OK:
+            raise self._psycopg.ProgrammingError  # what the server says may quote records, so it is left out
         found = connection.execute(f"SELECT * FROM ({statement}\n) AS asked LIMIT 0", binary=True).description
         texts = "SELECT CAST(oid AS INT8) FROM pg_catalog.pg_type WHERE typtype = 'e' OR typcategory = 'S'"
         kinds: dict[int, ColumnKind] = {oid: "text" for (oid,) in connection.execute(texts)}
