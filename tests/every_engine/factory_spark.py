@@ -33,6 +33,7 @@ def spark_session() -> Any:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         os.environ["JAVA_HOME"] = str(_java_of_a_wheel(folder / "java"))
     settings = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # for a minute, not for days
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",

@@ -20,6 +20,7 @@ GUARANTEES = st.sampled_from(
     [PureDP(1), PureDP("0.3", neighbors="replace_one", max_rows_per_person=2), ZCDP("0.5"), ApproxDP(1, "1e-6")]
 )
 
+MOST_GROUPS = 100  # each takes a hundredth of a second where its rows are written out
 MOST_ROWS = 150  # of plans whose recovery is read off unit answers, one release for each
 
 NARROW = st.sampled_from([PureDP(9), PureDP(5, max_rows_per_person=2), ZCDP(9), ZCDP(60), ApproxDP(30, "1e-3")])
@@ -64,10 +65,12 @@ def some_guarantee(strategy: str):
 
 def planned(strategy: str, workload: Workload, guarantee, budgets: str, recovery: str) -> Plan:
     try:
-        return plan(workload, guarantee, strategy, budgets=budgets, recovery=recovery)
+        made = plan(workload, guarantee, strategy, budgets=budgets, recovery=recovery)
     except PlanError:
         assume(False)
         raise
+    assume(len(made.groups) <= MOST_GROUPS)
+    return made
 
 
 def dense(made: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
