@@ -138,12 +138,16 @@ class Choices:
         return tuple([part for part in found if part is not None])
 
     def choice(self, group: QueryGroup) -> Choice:
-        """The choice that is a group of cells and contrasts."""
-        part_of = {part.axis: part for part in group}
-        return tuple([
-            next(at for at, option in enumerate(options) if option.part == part_of.get(axis))
-            for axis, options in enumerate(self.options)
-        ])  # fmt: skip
+        """The choice that is a group of cells and contrasts; a level that splits nothing counts as the level above it."""
+        numbers = [0] * len(self.options)
+        for axis, level, kind in group:
+            sizes = self.frame.sizes[axis]
+            while kind == "cells" and level and sizes[level] == sizes[level - 1]:
+                level -= 1
+            if level:
+                part = GroupPart(axis, level, kind)
+                numbers[axis] = next(at for at, option in enumerate(self.options[axis]) if option.part == part)
+        return tuple(numbers)
 
 
 def strengths(sums: Floats, rows: Floats, slices: Floats) -> Floats:
