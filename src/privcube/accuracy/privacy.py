@@ -2,7 +2,8 @@
 
 Every group must be a product of cells and halves over distinct axes, or a partition, so that a record affects one of
 its rows, by +1 or -1; or a matrix over the cells of some attributes, whose columns say how far a record moves it. The
-cost then follows from the noise that will be drawn, summed as fractions.
+cost then follows from the noise that will be drawn, summed as fractions. On small domains `privcube.sensitive.gate`
+also prices every column of S (or pair of columns) by brute force.
 
 See THEORY section 13.
 """

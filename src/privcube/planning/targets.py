@@ -138,10 +138,10 @@ def planned_for(
             break  # the targets limit the budget, not what can be drawn
         most = spread * min(errors.values())
         even = {table: min(errors.get(table, most), most) ** 2 for table in workload}
-        best = min(best, _least(_rebuilt(best, even), errors, targets), key=_budget)
+        best = min(best, _least(_anew(best, even), errors, targets), key=_budget)
     for _ in range(_ROUNDS):
         wanted = _wanted_variances(best, targets)
-        again = _least(_rebuilt(best, wanted), errors, targets) if wanted else best
+        again = _least(_anew(best, wanted), errors, targets) if wanted else best
         if _budget(again) >= _budget(best):
             break
         best = again
@@ -244,7 +244,7 @@ def _least(made: Plan, errors: Mapping[Table, float], targets: Sequence[Target])
     return least_budget(at_budget(made, Fraction(amount).limit_denominator(10**15)), targets)
 
 
-def _rebuilt(made: Plan, wanted: Mapping[Table, float]) -> Plan:
+def _anew(made: Plan, wanted: Mapping[Table, float]) -> Plan:
     """A plan with its shares rebuilt for the given ratios of wanted variances."""
     return rebalanced(at_budget(made, _UNIT), wanted)
 

@@ -21,7 +21,7 @@ import numpy as np
 from privcube.algebra.lattice import Floats, Integers
 from privcube.planning.search.closed_form import NEVER, Bundle, Choice, Choices, optimal_shares, strengths
 
-ENTRY: Final = 15e-9  # price in seconds, measured once, per entry of pool x residuals for each group added
+ENTRY: Final = 15e-9  # price in seconds per entry of pool x residuals, for each group added
 _JOINS: Final = 40  # groups that there must be time to add; a pool too large for that is cut
 _SETTLED: Final = 60  # rounds of adapting budgets, empirically enough to settle them
 _LEAST_GAIN: Final = 1e-5  # relative; an exchange that gains less is not worth the time
