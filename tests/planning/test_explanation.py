@@ -53,7 +53,7 @@ def test_runners_up_for_the_largest_error() -> None:
     assert marginals.ratio == pytest.approx((max(by_hand.table_variances) / max(plan.table_variances)) ** 0.5)
     assert found.limit is not None
     assert found.limit.ratio == pytest.approx(1, abs=1e-6)
-    assert "wanted per table" in str(found)
+    assert "wanted errors per table" in str(found)
 
 
 def test_what_is_measured_adds_up() -> None:
@@ -172,7 +172,7 @@ def test_text_html_and_document() -> None:
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
     assert "marginals (this plan)" in text
-    assert "yardstick, not as a limit" in text
+    assert "a yardstick rather than a limit" in text
     assert json.loads(json.dumps(found.document()))["limit"]["kind"] == "yardstick"
     assert found.document()["others"][0]["strategy"] == found.others[0].strategy
 

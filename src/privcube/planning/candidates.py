@@ -1,4 +1,4 @@
-"""The plan with the least total error: of one strategy, or the best of all that "auto" tries. Zone: PUBLIC."""
+"""The plan with the least total error, of one strategy or of all that "auto" tries. Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from privcube.planning.trees import best_tree, branchings
 from privcube.progress import COMPARING, Progress, silent
 from privcube.strategies import STRATEGIES
 
-_MOST_COMPARED: Final = 10_000  # tables; for more, "auto" takes what the search finds
+_MOST_COMPARED: Final = 10_000  # tables; for more, comparing takes too long and "auto" uses only the search
 _NARROW: Final = 2  # epsilon per row changed; continuous and whole-number variances differ by 1 % at noise of scale 3
 
 
 def least_total(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
-    """The plan of a strategy; "auto" takes the candidate with the least weighted total variance."""
+    """The plan of a strategy; "auto" picks the candidate with the least weighted total variance."""
     if options.strategy == "auto":
         error = _drawn_error if _is_narrow(guarantee) else _predicted_error
         return min(candidates(workload, guarantee, options, progress), key=error)
     if options.strategy == "search":
         return _searched(workload, guarantee, options, progress)
     if options.strategy not in STRATEGIES:
-        raise PlanError("strategy", expected="one that is built in", given=options.strategy, available=STRATEGIES)
+        raise PlanError("strategy", expected="a known strategy", given=options.strategy, available=STRATEGIES)
     return plan_of(workload, guarantee, options, STRATEGIES[options.strategy].propose(workload, guarantee))
 
 
 def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> list[Plan]:
-    """The plans that "auto" chooses from: all that may be best, or are named in the paper, and can be made.
+    """The plans that "auto" chooses from: every strategy that could be best and can answer the workload.
 
     Under a pure guarantee the search goes first. It starts from the paper's strategies on the natural axes (base
-    counts, marginals, clusters, and Fourier coefficients of binary attributes), so its plan is no worse than those, and
-    only others are made besides; unless noise is so narrow that the prediction for continuous noise may mislead. For
-    tables of cells under Gaussian noise the residuals are optimal, whatever else there is (THEORY section 4).
+    counts, marginals, clusters, and Fourier coefficients of binary attributes), so its plan is at least as good, and
+    these are skipped unless noise is so narrow that the prediction for continuous noise may be misleading. For
+    tables of cells under Gaussian noise, residuals are optimal (THEORY section 4).
     """
     found: list[Plan] = []
     problems: list[PlanError] = []
@@ -65,7 +65,7 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     if best_steps and not pure and not ranges and not Frame.natural(workload).has_padding:
         covered = frozenset(STRATEGIES) - {"residual"}
     for name in STRATEGIES:
-        if name == "sketch" or name in covered:  # sketches are never better than the base counts they project
+        if name == "sketch" or name in covered:  # a sketch is never better than the base counts it projects
             continue
         attempt(partial(least_total, workload, guarantee, at_best(options, name), progress))
     if best_steps and ranges:
@@ -78,7 +78,7 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
 def every_strategy(
     workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress = silent
 ) -> dict[Strategy, Plan | PrivcubeError]:
-    """The plan of each strategy for the total, or why there is none; steps that are both optimal are taken in turn."""
+    """For each strategy, its plan for the total or the error that refuses it; optimal steps 2 and 3 are alternated."""
     names: tuple[Strategy, ...] = ("search", *STRATEGIES)
     in_turn = options.budgets != "uniform" and options.recovery == "optimal"
     total = replace(options, objective="total", budgets="iterated" if in_turn else options.budgets)
@@ -94,7 +94,7 @@ def every_strategy(
 
 
 def _is_narrow(guarantee: Guarantee) -> bool:
-    """Whether whole-number noise may be mostly 0, and so smaller than predicted where a group gets much budget."""
+    """Whether whole-number noise may be mostly 0, and hence below the prediction, in groups with much budget."""
     return isinstance(guarantee, PureDP) and guarantee.epsilon >= _NARROW * guarantee.rows_changed
 
 
@@ -108,23 +108,24 @@ def _drawn_error(made: Plan) -> float:
 
 
 def _covered(workload: Workload) -> frozenset[Strategy]:
-    """The strategies that a search on the natural axes starts from, and so is no worse than; for very many tables all.
+    """The strategies that need not be tried after a search on the natural axes, which starts from them.
 
-    Then Fourier coefficients, wavelets and trees of attributes with more than two values would be millions of groups.
+    For very many tables these are all strategies, as Fourier coefficients, wavelets and trees of attributes with more
+    than two values would be millions of groups.
     """
     if len(workload) > _MOST_COMPARED:
         return frozenset(STRATEGIES)
     frame = Frame.natural(workload)
     covered: set[Strategy] = {"base_counts", "marginals", "clusters", "residual"}
     if not branchings(workload):
-        covered |= {"hierarchy", "matrix"}  # trees and matrices are for ranges; without any, these are marginals
+        covered |= {"hierarchy", "matrix"}  # trees and matrices only help with ranges
         if all(set(chain) <= {2} for chain in frame.fan_outs) and not workload.leveled:
             covered |= {"fourier", "wavelet"}
     return frozenset(covered)
 
 
 def _searched(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
-    """What a search finds on the natural axes or, for ranges, on the best tree."""
+    """The plan that a search finds on the natural axes or, for ranges, also on the best tree."""
     if not isinstance(guarantee, PureDP):
         raise PlanError("strategy", expected="a pure guarantee for a search over bundles", available=["residual"])
     if options.recovery != "optimal" or options.budgets == "uniform":

@@ -1,4 +1,4 @@
-"""Why a plan: what it measures, what other strategies would give, how far it is from a known limit. Zone: PUBLIC."""
+"""Explains a plan: what it measures, how other strategies compare, how close it is to a known limit. Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from privcube.progress import Progress, silent
 
 @dataclass(frozen=True)
 class Measured:
-    """Groups that are noised together, or one alone: their share of the budget, and their rows in slices."""
+    """One bundle of groups, or a single group: its share of the budget, slices and rows."""
 
     share: float
     groups: tuple[str, ...]
@@ -30,7 +30,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class RunnerUp:
-    """What another strategy would give, and the ratio to the plan; or why it cannot be used."""
+    """The error of another strategy and its ratio to the plan's, or why the strategy cannot be used."""
 
     strategy: str
     std_error: float | None
@@ -70,7 +70,7 @@ class Explanation:
 
 
 def explain(plan: Plan, *, progress: Progress = silent) -> Explanation:
-    """Why a plan was chosen: other strategies are planned for the same workload, guarantee and effort.
+    """Why a plan was chosen, compared with other strategies for the same workload, guarantee and effort.
 
     >>> from privcube import Schema, Workload, ZCDP, plan
     >>> found = explain(plan(Workload.all_kway(Schema.from_sizes({"a": 2, "b": 3}), 1), ZCDP("0.5")))
@@ -100,7 +100,7 @@ def explain(plan: Plan, *, progress: Progress = silent) -> Explanation:
 
 
 def _error(plan: Plan, objective: Objective) -> float:
-    """What an objective makes small, as a standard error."""
+    """The quantity that an objective minimizes, as a standard error."""
     if objective == "largest":
         return math.sqrt(max(plan.table_variances))
     return math.sqrt(plan.weighted_variance / workload_weight(plan.workload))
@@ -121,7 +121,7 @@ def _measured(plan: Plan) -> tuple[Measured, ...]:
 
 
 def group_name(frame: Frame, group: Group) -> str:
-    """A query group for people.
+    """A readable name for a query group.
 
     >>> from privcube.model.schema import Schema
     >>> frame = Frame(Schema.from_sizes({"sex": 2, "age": 8}), "tree", 2, frozenset(["age"]))
@@ -150,7 +150,7 @@ def _part_name(frame: Frame, part: GroupPart) -> str:
 
 
 def _attribute(frame: Frame, axis: int) -> str:
-    """The attribute that an axis is of."""
+    """The name of the attribute that an axis belongs to."""
     return next(a.name for a in frame.schema if any(own == axis for own, _ in frame.footprint(a)))
 
 

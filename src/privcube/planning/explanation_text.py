@@ -11,12 +11,12 @@ from privcube.planning.limits import SAYS
 if TYPE_CHECKING:
     from privcube.planning.explanation import Explanation
 
-_MOST_LINES: Final = 12
-_MOST_NAMED: Final = 3
+_MOST_LINES: Final = 12  # of measurements, so that an explanation fits on a screen
+_MOST_NAMED: Final = 3  # groups of a bundle, so that they fit on a line
 
 
 def as_text(found: Explanation) -> str:
-    """For a terminal."""
+    """An explanation as text, for a terminal."""
     parts = [_opening(found), *_columns(_measured_lines(found)), "", _ratios_of(found)]
     parts += _columns(_other_lines(found))
     parts += [f"{each.strategy}: cannot be used here; {each.refused}" for each in found.others if each.refused]
@@ -24,7 +24,7 @@ def as_text(found: Explanation) -> str:
 
 
 def as_html(found: Explanation) -> str:
-    """For a notebook."""
+    """An explanation as HTML, for a notebook."""
     refused = "".join(f"<li>{html.escape(f'{e.strategy}: {e.refused}')}</li>" for e in found.others if e.refused)
     return (
         f"<p>{html.escape(_opening(found))}</p>{_html_table(_measured_lines(found))}"
@@ -82,7 +82,7 @@ def _closing(found: Explanation) -> str:
     wanted = (
         ""
         if found.objective == "total"
-        else " (Errors that were wanted per table are not recorded in a plan; if there were any, it is for those.)"
+        else " (A plan does not record wanted errors per table; if there were any, it was made for those.)"
     )
     name = "Yardstick" if found.limit.kind == "yardstick" else "Limit"
     return (
@@ -101,7 +101,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Numbers to the right, the last column to the left."""
+    """Right-align all columns but the last."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
     return ["  ".join([*map(str.rjust, line[:-1], widths), line[-1]]) for line in lines]
 

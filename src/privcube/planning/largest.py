@@ -1,10 +1,10 @@
-"""Plans for the largest error, or ratio of a table's variance to a wanted one, instead of the total. Zone: PUBLIC.
+"""Plans that minimize the largest ratio of a table's variance to a wanted one, instead of the total. Zone: PUBLIC.
 
 Under Gaussian noise the optimum over residuals is a convex program, solved with a certificate
 (`privcube.planning.minimax`, THEORY section 4.1). Under a pure guarantee the largest ratio is the largest weighted
-total over weights that sum to 1. So the weights are raised where the ratio is large, steps 2 and 3 are run for them,
-and so on; the search for groups and bundles is repeated with the weights that come out. Ratios can always be scaled by
-the budget, so a plan with the least largest ratio is also one that reaches wanted accuracies with the least budget.
+total over weights that sum to 1. So weights are repeatedly raised where the ratio is large and steps 2 and 3 are run
+for them; the search for groups and bundles is then repeated with the resulting weights. The budget scales all ratios,
+so a plan with the least largest ratio also reaches the wanted accuracies with the least budget.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from privcube.accuracy.structure import Structure
 from privcube.algebra.lattice import Floats
-from privcube.errors import PlanError
+from privcube.errors import Plain, PlanError
 from privcube.model.groups import is_structured, product_groups
 from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan
@@ -31,12 +31,12 @@ from privcube.progress import Progress
 from privcube.strategies import residual
 from privcube.strategies.proposal import Proposal
 
-_SEARCHES: Final = 3  # each for the weights that the one before came to
-_ROUNDS: Final = 60  # of weights, for one set of groups
-_SETTLED: Final = 1e-4  # the largest ratio over the weighted mean, less 1: what is left to gain at most
-_DAMPING: Final = 20  # rounds after which the steps of the weights have half their size, so that they settle
-_LEAST_WEIGHT: Final = 1e-9  # of the largest, so that a table may come back
-_NO_MATTER: Final = 1e6  # times the largest wanted variance: for tables that have no wanted one
+_SEARCHES: Final = 3  # each with the weights that resulted from the one before; chosen empirically
+_ROUNDS: Final = 60  # of adapting weights for one set of groups: a safeguard, as `_SETTLED` may end them earlier
+_SETTLED: Final = 1e-4  # largest ratio over the weighted mean, minus 1: an upper bound on what is left to gain
+_DAMPING: Final = 20  # rounds after which steps of the weights are half as large, so that they settle
+_LEAST_WEIGHT: Final = 1e-9  # relative to the largest, so that the weight of a table can rise again
+_NO_MATTER: Final = 1e6  # wanted variance of tables without one, in units of the largest: too large to matter
 
 
 def least_largest(
@@ -57,7 +57,7 @@ def least_largest(
 
 
 def rebalanced(made: Plan, wanted: Mapping[Table, float]) -> Plan:
-    """The same groups and bundles, or all residuals, with shares for other wanted variances of some tables."""
+    """A plan with its shares rebuilt for wanted variances of some tables; if Gaussian, it measures all residuals."""
     variances = wanted_of_all(made.workload, wanted)
     if not isinstance(made.guarantee, PureDP):
         return _gaussian(made.workload, made.guarantee, made.options, variances)
@@ -66,7 +66,7 @@ def rebalanced(made: Plan, wanted: Mapping[Table, float]) -> Plan:
 
 
 def wanted_of_all(workload: Workload, wanted: Mapping[Table, float]) -> Floats:
-    """The wanted variance of every table; where none is wanted, one so large that nothing depends on it."""
+    """The wanted variance of every table; tables without one get a variance too large to matter."""
     no_matter = _NO_MATTER * max(wanted.values())
     return np.array([wanted.get(table, no_matter) for table in workload])
 
@@ -77,7 +77,7 @@ def largest_ratio(made: Plan, wanted: Floats) -> float:
 
 
 def _squares(workload: Workload, wanted: Mapping[Sequence[Entry], float]) -> dict[Table, float]:
-    """Wanted standard errors as variances, by table of the workload."""
+    """The variances of wanted standard errors, by table of the workload."""
     asked = {canonical(workload.schema, table): error for table, error in wanted.items()}
     for table, error in asked.items():
         if table not in workload:
@@ -86,7 +86,7 @@ def _squares(workload: Workload, wanted: Mapping[Sequence[Entry], float]) -> dic
         if not 0 < float(error) < np.inf:
             raise PlanError(f"wanted of {table_name(table)}", expected="a number above 0", given=error)
     if not asked:
-        raise PlanError("wanted", expected="a standard error for at least one table")
+        raise PlanError("wanted", expected="a standard error for at least one table", given=Plain("none"))
     return {table: float(error) ** 2 for table, error in asked.items()}
 
 
@@ -128,12 +128,12 @@ def _pure(workload: Workload, guarantee: PureDP, options: PlanOptions, wanted: F
 
 
 def _first_weights(workload: Workload, wanted: Floats) -> Floats:
-    """Weights under which every table counts by its ratio, however many cells it has."""
+    """Weights under which every table counts by its ratio, regardless of its number of cells."""
     return 1 / (np.array(workload.sizes, dtype=np.float64) * wanted)
 
 
 def _balanced(made: Plan, wanted: Floats, weights: Floats) -> tuple[Plan, Floats]:
-    """The same groups and bundles with budgets for the largest ratio, as far as weights bring it down."""
+    """A plan with its budgets rebuilt to lower the largest ratio by adapting weights, and the weights reached."""
     best, best_weights = made, weights
     if not is_structured(made.groups):
         return best, best_weights

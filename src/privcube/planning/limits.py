@@ -1,14 +1,16 @@
-"""What no plan of a sort falls below: limits to compare a plan with. Zone: PUBLIC.
+"""Lower bounds on the error of any plan of a kind, to compare a plan with. Zone: PUBLIC.
 
-The limits are for one record more or less. With S'S = X, equal noise on the rows of S, whose columns are no longer than
-1 in L2, and least squares, the total variance is the noise variance times trace(W X^-1), W = Q'Q with the weights.
-- Of all X with a diagonal of at most 1, trace X <= n, so trace(W X^-1) >= (sum of the roots of W's eigenvalues)^2 / n:
+The limits assume that neighbors differ by one added or removed record. With S'S = X, columns of S of L2 length at most
+1, equal noise on its rows, and least squares, the total variance is the noise variance times trace(W X^-1), where
+W = Q'Q with the weights.
+- Every X with diagonal at most 1 has trace X <= n, so trace(W X^-1) >= (sum of the roots of W's eigenvalues)^2 / n:
   the SVD bound of Li and Miklau (2013). Gaussian noise of variance 1/(2 rho) cannot do better.
-- Tables of cells look alike from every cell, so X may be taken so, and the bound is reached, by residuals:
-  (sum_b sqrt(k_b c_b))^2 (THEORY section 4). It is the optimum. That of the largest variance is a convex program with
+- A workload of tables of cells is symmetric in the cells, so X may be taken symmetric, and residuals reach the bound:
+  (sum_b sqrt(k_b c_b))^2 (THEORY section 4). It is the optimum. The least largest variance is a convex program with
   a certificate (`privcube.planning.minimax`).
-- Laplace noise has variance 2/epsilon^2 and columns no longer than 1 in L1, so neither in L2: twice the bound holds for
-  independent noise on rows. It is not proved for max-norm noise, where groups share a budget: there it is a yardstick.
+- Laplace noise has variance 2/epsilon^2 and columns of L1 length at most 1, hence also L2 length: twice the bound holds
+  for independent noise on rows. It is not proved for max-norm noise, where groups share a budget; there it is a
+  yardstick.
 
 See THEORY section 12.
 """
@@ -39,15 +41,15 @@ from privcube.strategies import residual
 LimitKind = Literal["optimum", "bound", "yardstick"]
 SAYS: Final[dict[LimitKind, str]] = {
     "optimum": "No linear strategy with Gaussian noise does better: it is the proven optimum.",
-    "bound": "No linear strategy with Gaussian noise does better; whether one comes so far is not known.",
+    "bound": "No linear strategy with Gaussian noise does better; whether any reaches it is not known.",
     "yardstick": "This is twice the bound for Gaussian noise. Independent noise on rows does no better; for bundles, "
-    "whose groups share one budget, that is not proved: take it as a yardstick, not as a limit.",
+    "whose groups share one budget, that is not proved, so it is a yardstick rather than a limit.",
 }
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What no plan of a sort falls below, as a standard error, and the ratio of the plan to it."""
+    """A lower bound on the standard error of any plan of a kind, and the ratio of a plan to it."""
 
     kind: LimitKind
     std_error: float
@@ -55,10 +57,10 @@ class Limit:
 
 
 def limit_of(plan: Plan, own: float) -> Limit | None:
-    """The limit for the objective of a plan, whose own standard error is given; None where none is known."""
+    """The limit for the objective of a plan with standard error `own`; None if none is known."""
     guarantee, objective = plan.guarantee, plan.options.objective
     if guarantee.neighbors != "add_remove":
-        return None  # a record that is replaced leaves the total alone: the bounds are others
+        return None  # replacing a record leaves the total unchanged, so these bounds do not apply
     alike = not branchings(plan.workload) and not Frame.natural(plan.workload).has_padding
     if alike:
         least = least_total_variance(plan.workload) if objective == "total" else least_largest_variance(plan.workload)
@@ -74,7 +76,7 @@ def limit_of(plan: Plan, own: float) -> Limit | None:
 
 
 def least_total_variance(workload: Workload) -> float:
-    """The least weighted total variance of tables of cells, with Gaussian noise at rho = 1/2: that of residuals.
+    """The least weighted total variance of tables of cells with Gaussian noise at rho = 1/2, reached by residuals.
 
     >>> from privcube import Schema
     >>> round(least_total_variance(Workload.all_kway(Schema.from_sizes({f"a{i}": 2 for i in range(16)}), 1)), 6)
@@ -86,14 +88,14 @@ def least_total_variance(workload: Workload) -> float:
 
 
 def least_largest_variance(workload: Workload) -> float:
-    """The least largest variance of a cell, likewise."""
+    """The least largest cell variance of tables of cells with Gaussian noise at rho = 1/2."""
     structure, moved = _residuals(workload)
     shares, gap = largest_ratio_shares(structure, moved, np.ones(len(workload)))
     return float(np.max(structure.table_variances(moved / shares))) / (1 + gap)
 
 
 def svd_bound(workload: Workload) -> float:
-    """What the weighted total variance never falls below, with Gaussian noise at rho = 1/2, for any few attributes.
+    """A lower bound on the weighted total variance of any small workload with Gaussian noise at rho = 1/2.
 
     >>> from privcube import Schema
     >>> round(2 * svd_bound(Workload.prefixes(Schema.from_sizes({"x": 64}), ["x"])), 4)

@@ -1,17 +1,17 @@
-"""Gaussian budgets for the largest variance: the least worst ratio of variance to wanted variance. Zone: PUBLIC.
+"""Gaussian budgets that minimize the largest ratio of variance to wanted variance. Zone: PUBLIC.
 
-Where every residual b is measured once (strategy "residual"), a share s_b of the budget leaves it the variance
-u_b = moved_b / (f_b s_b) (times a constant of the guarantee), and a cell of table t the variance sum_b |Pi_b q|^2 u_b
+If every residual b is measured once (strategy "residual") with share s_b of the budget, its variance is
+u_b = moved_b / (f_b s_b) (times a constant of the guarantee), and a cell of table t has variance sum_b |Pi_b q|^2 u_b
 (THEORY sections 2 and 4). With A_tb = |Pi_b q|^2 moved_b / (f_b wanted_t) the task is
   minimize max_t sum_b A_tb / s_b subject to sum_b s_b = 1, s > 0.
-Weights l_t >= 0 of the tables that sum to 1 give a lower bound: the maximum is at least the weighted mean, and the
-least weighted mean is, by Cauchy's inequality, (sum_b sqrt((A' l)_b))^2. At the optimum the two meet, and s_b is in
-proportion to sqrt((A' l)_b): so (A' l)_b > 0 for every residual, also where many tables have weight 0. Shares and
-weights are therefore their own certificate. It is worked out for all tables, whatever was merged to get there:
-1. `_merged` makes one column of columns in proportion. If A_c = k A_b then s_c = sqrt(k) s_b is best, since
-   A_b / s_b + A_c / s_c is A_b (1 + sqrt k)^2 / (s_b + s_c) then, and never less.
-2. `_quotient` makes one table of tables that are alike, and one column of columns that are, by color refinement.
-3. `_solved` is a primal-dual interior-point method for the rest.
+Table weights l_t >= 0 that sum to 1 give a lower bound: the maximum is at least the weighted mean, and the least
+weighted mean is, by Cauchy's inequality, (sum_b sqrt((A' l)_b))^2. At the optimum the two meet, and s_b is proportional
+to sqrt((A' l)_b), so (A' l)_b > 0 for every residual, even if many tables have weight 0. Shares and weights are
+therefore their own certificate. It is computed for all original tables, after these steps:
+1. `_merged` merges proportional columns. If A_c = k A_b, then s_c = sqrt(k) s_b is best: A_b / s_b + A_c / s_c is then
+   A_b (1 + sqrt k)^2 / (s_b + s_c), its least value for a given s_b + s_c.
+2. `_quotient` merges equivalent tables and equivalent columns, found by color refinement.
+3. `_solved` applies a primal-dual interior-point method to the rest.
 
 See THEORY section 4.1.
 """
@@ -31,21 +31,21 @@ from privcube.algebra.lattice import Floats, Incidence, Integers
 from privcube.errors import PlanError
 
 _ALIKE: Final = 1e-11  # relative; factors closer than this differ by rounding only
-_SMALL_GAP: Final = 1e-10
-_MOST_STEPS: Final = 100
-_MOST_WITHOUT_GAIN: Final = 10
-_OF_THE_WAY: Final = 0.99  # to where a variance, a slack or a weight would be 0
-_MOST_CONJUGATE_STEPS: Final = 200
+_SMALL_GAP: Final = 1e-10  # relative; close to what rounding allows, and far below any effect on accuracy
+_MOST_STEPS: Final = 100  # of the interior-point method: a safeguard
+_MOST_WITHOUT_GAIN: Final = 10  # steps in a row, after which rounding is assumed to prevent progress
+_OF_THE_WAY: Final = 0.99  # fraction of a step to the boundary that is taken, as usual for interior-point methods
+_MOST_CONJUGATE_STEPS: Final = 200  # per linear solve; an inexact solution costs only another step
 
 _Words = NDArray[np.uint64]
 
 
 def largest_ratio_shares(structure: Structure, moved: Floats, wanted: Floats) -> tuple[Floats, float]:
-    """The shares of the groups, which sum to 1, with the least max_t (cell variance of t) / wanted_t; and the gap.
+    """The shares of the groups, summing to 1, that minimize max_t (cell variance of t) / wanted_t, and the gap.
 
-    `moved` are the squared L2 sensitivities of the groups (`plan.squared_l2`). The variance of a table of ranges is the
-    mean over its queries; all cells of a table of cells have the same. The gap is a proof: no shares have a largest
-    ratio below that of these over 1 + gap. As a rule it is below 1e-10.
+    `moved` are the squared L2 sensitivities of the groups. The variance of a table of ranges is the mean over its
+    queries; all cells of a table of cells have the same. The gap, usually below 1e-10, is a proof: dividing the largest
+    ratio of these shares by 1 + gap gives a lower bound for all shares.
 
     >>> from privcube import Schema, Workload, ZCDP
     >>> from privcube.model.sensitivity import squared_l2
@@ -69,12 +69,12 @@ def largest_ratio_shares(structure: Structure, moved: Floats, wanted: Floats) ->
 
 
 def _ratios(structure: Structure, moved: Floats, wanted: Floats) -> Incidence:
-    """A: table x group, such that a share s_g of the budget adds A_tg / s_g to the ratio of table t."""
+    """A: table x group, where a share s_g of the budget adds A_tg / s_g to the ratio of table t."""
     says, asks = structure.says, structure.asks
     groups, residuals = says.shape
     once = np.bincount(says.row, minlength=groups), np.bincount(says.column, minlength=residuals)
     if not all((count == 1).all() for count in once):
-        raise PlanError("groups", expected="one for every residual, as in the strategy 'residual'")
+        raise PlanError("groups", expected="one for every residual, as in strategy 'residual'")
     for name, given, count in (("moved", moved, groups), ("wanted", wanted, asks.shape[0])):
         if given.shape != (count,) or not (np.isfinite(given) & (given > 0)).all():
             raise PlanError(name, expected=f"{count} finite numbers above 0", given=given.tolist()[:4])
@@ -86,12 +86,12 @@ def _ratios(structure: Structure, moved: Floats, wanted: Floats) -> Incidence:
 
 
 def _upper(ratios: Incidence, shares: Floats) -> float:
-    """The largest ratio at these shares of a budget of 1; they may be given in any unit."""
+    """The largest ratio with these shares, which may have any sum, scaled to a budget of 1."""
     return float(ratios.times(1 / shares).max() * shares.sum())
 
 
 def _lower(ratios: Incidence, weights: Floats) -> float:
-    """What no largest ratio falls below, by these weights of the tables in any unit."""
+    """The lower bound on the largest ratio from these weights of the tables, which may have any sum."""
     return float(np.sqrt(ratios.transposed_times(weights)).sum() ** 2 / weights.sum())
 
 
@@ -99,7 +99,7 @@ def _lower(ratios: Incidence, weights: Floats) -> float:
 
 
 def _merged(ratios: Incidence) -> tuple[Incidence, Integers, Floats]:
-    """One column for columns in proportion; every column's class, and its part of the share of the class."""
+    """Merge proportional columns; also returns each column's class and its part of the class's share."""
     largest = np.zeros(ratios.shape[1])
     np.maximum.at(largest, ratios.column, ratios.factor)
     pattern = ratios.factor / largest[ratios.column]
@@ -115,19 +115,19 @@ def _merged(ratios: Incidence) -> tuple[Incidence, Integers, Floats]:
 
 
 def _alike(ratios: Incidence) -> tuple[Integers, Integers]:
-    """Classes of tables and of columns by color refinement: the coarsest that no value of A tells apart.
+    """The coarsest classes of tables and of columns that the values of A cannot distinguish, by color refinement.
 
-    Tables of one class have, in every class of columns, the same values equally often; and the other way round. So the
-    partition is equitable: for a class C of tables and a class D of columns, sum_(b in D) A_tb is the same number x for
-    all t in C, and sum_(t in C) A_tb the same y for all b in D; |C| x = |D| y.
+    Tables of one class have the same values equally often in every class of columns, and vice versa. So the partition
+    is equitable: for a class C of tables and a class D of columns, sum_(b in D) A_tb is the same number x for all t in
+    C, and sum_(t in C) A_tb is the same y for all b in D; |C| x = |D| y.
 
     The optimum may be taken constant on the classes. Let s be any shares, and m_D their mean over D, which keeps their
-    sum. The mean over t in C of sum_b A_tb / s_b is the sum over D of (y / |C|) sum_(b in D) 1 / s_b, and by the
-    inequality of the harmonic and arithmetic mean at least that of (y / |C|) |D| / m_D = x / m_D: the ratio of every
-    table of C at m. So the largest ratio at m is at most the largest mean over a class at s, and that at most the
-    largest ratio at s.
+    sum. The mean over t in C of sum_b A_tb / s_b is the sum over D of (y / |C|) sum_(b in D) 1 / s_b. By the inequality
+    of the harmonic and arithmetic mean it is at least the sum of (y / |C|) |D| / m_D = x / m_D, which is the ratio of
+    every table of C at m. So the largest ratio at m is at most the largest class mean at s, hence at most the largest
+    ratio at s.
 
-    Words are hashed; if two classes ever collided, the gap would say so.
+    Words are hashed; if two classes ever collided, the gap would reveal it.
     """
     values = _value_classes(ratios.factor)
     tables, columns = (np.zeros(count, dtype=np.int64) for count in ratios.shape)
@@ -143,7 +143,7 @@ def _alike(ratios: Incidence) -> tuple[Integers, Integers]:
 
 
 def _quotient(ratios: Incidence, tables: Integers, columns: Integers) -> Incidence:
-    """The same task for classes: the share of a class is the sum of its columns', the weight that of its tables'."""
+    """The task for classes: a class's share is the sum over its columns, its weight the sum over its tables."""
     shape = (int(tables.max()) + 1, int(columns.max()) + 1)
     keys, entry = np.unique(tables[ratios.row] * shape[1] + columns[ratios.column], return_inverse=True)
     row, column = np.divmod(keys, shape[1])
@@ -152,7 +152,7 @@ def _quotient(ratios: Incidence, tables: Integers, columns: Integers) -> Inciden
 
 
 def _value_classes(values: Floats) -> Integers:
-    """Numbers that are the same for values that are alike."""
+    """Class numbers that are equal for values that are equal up to rounding."""
     order = np.argsort(values)
     ordered = values[order]
     classes = np.zeros(len(values), dtype=np.int64)
@@ -161,13 +161,13 @@ def _value_classes(values: Floats) -> Integers:
 
 
 def _numbered(words: _Words) -> tuple[Integers, Integers]:
-    """The place where each distinct word is found first, and the number of every word among the distinct ones."""
+    """The first position of each distinct word, and the number of every word among the distinct ones."""
     _, first, number = np.unique(words, return_index=True, return_inverse=True)
     return first, number
 
 
 def _sums(words: _Words, place: Integers, count: int) -> _Words:
-    """The sums, modulo 2^64, of the words at every place: the same for the same words in another order."""
+    """The sums, modulo 2^64, of the words at every place, which do not depend on their order."""
     sums = np.zeros(count, dtype=np.uint64)
     np.add.at(sums, place, words)
     return sums
@@ -183,7 +183,7 @@ def _mixed(left: _Words | Integers, right: Integers) -> _Words:
 
 @dataclass
 class _Best:
-    """The best shares and the best weights so far; either is as good with any other."""
+    """The best shares and the best weights so far, tracked independently."""
 
     ratios: Incidence
     shares: Floats
@@ -192,7 +192,7 @@ class _Best:
     lower: float = 0.0
 
     def saw(self, shares: Floats, weights: Floats) -> bool:
-        """Whether the gap is smaller for them."""
+        """Keep shares and weights that improve their bound; whether either did."""
         upper, lower = _upper(self.ratios, shares), _lower(self.ratios, weights)
         gained = upper < self.upper or lower > self.lower
         if upper < self.upper:
@@ -207,7 +207,7 @@ class _Best:
 
 
 def _solved(ratios: Incidence) -> tuple[Floats, Floats]:
-    """Shares and weights of a small gap: the best of the points on the way."""
+    """Shares and weights with a small gap: the best among all points visited."""
     now = _start(ratios)
     best = _Best(ratios, 1 / now.variances, now.weights)
     idle = 0
@@ -222,7 +222,7 @@ def _solved(ratios: Incidence) -> tuple[Floats, Floats]:
 
 
 class _Point(NamedTuple):
-    """Where the method is, or a direction: u, w and l; all above 0 where it is."""
+    """A point or a direction of the method: u, w and l, all above 0 for a point."""
 
     variances: Floats
     slack: Floats
@@ -232,7 +232,7 @@ class _Point(NamedTuple):
         return _Point(*(here + reach * there for here, there in zip(self, to, strict=True)))
 
     def reach(self, to: _Point) -> float:
-        """How far one may go until an entry is 0."""
+        """The step length at which the first entry reaches 0."""
         falls = [-there / here for here, there in zip(self, to, strict=True)]
         return 1 / max(1e-9, *(float(fall.max()) for fall in falls))
 
@@ -242,7 +242,7 @@ class _Point(NamedTuple):
 
 
 def _start(ratios: Incidence) -> _Point:
-    """Weights at which few ratios are far from 1, by some rounds of more weight for tables of large ratio."""
+    """A starting point from a few rounds of raising the weights of tables with large ratios."""
     weights = np.bincount(ratios.row, ratios.factor).astype(np.float64)
     for _ in range(20):
         reached = ratios.times(1 / np.sqrt(ratios.transposed_times(weights)))
@@ -255,7 +255,7 @@ def _next(ratios: Incidence, now: _Point) -> _Point:
     """A predictor-corrector step (Mehrotra 1992) toward the optimum.
 
     In u = 1/s the task is: minimize sum_b 1/u_b subject to A u + w = 1, w >= 0. The optimality conditions are
-    1/u^2 = A' l and l w = 0. Newton's method for them, with l w = m for an m that goes to 0, comes down to
+    1/u^2 = A' l and l w = 0. Newton's method for them, with l w = m for an m that goes to 0, reduces to
     (A diag(u^3 / 2) A' + diag(w / l)) dl = given.
     """
     curved = now.variances**3 / 2
@@ -278,9 +278,9 @@ def _next(ratios: Incidence, now: _Point) -> _Point:
 
 
 def _solver(ratios: Incidence, curved: Floats, diagonal: Floats) -> Callable[[Floats], Floats]:
-    """How to solve (A diag(curved) A' + diag(diagonal)) x = given: by conjugate gradients, scaled by the diagonal.
+    """A solver of (A diag(curved) A' + diag(diagonal)) x = given, by diagonally preconditioned conjugate gradients.
 
-    No matrix of tables x tables is formed. A step that is not quite solved costs another step, not the certificate.
+    No tables x tables matrix is formed. An inexact solution costs another step, not the certificate.
     """
     scale = 1 / (np.bincount(ratios.row, ratios.factor**2 * curved[ratios.column]) + diagonal)
 

@@ -1,11 +1,10 @@
 """From a workload and a guarantee to a plan: steps 1 to 3 of the paper's framework. Zone: PUBLIC.
 
-The walk of a plan, top down:
 1. propose: a strategy names groups to measure (`privcube.strategies`), or a search finds them (`planning.search`);
    "auto" tries all that may be best (`planning.candidates`);
 2. budgets: every group, or bundle of groups, gets its share (`planning.steps`);
-3. recover: the tables follow by least squares, and so does their error (`privcube.accuracy`).
-For the largest error instead of the total, `planning.largest` does 1 to 3 with weights that bring it down.
+3. recover: least squares determines the tables and their errors (`privcube.accuracy`).
+To minimize the largest error instead of the total, `planning.largest` repeats steps 1 to 3 with adapted weights.
 
 See THEORY sections 1 and 2.1.
 """
@@ -41,10 +40,10 @@ def plan(
     wanted: Mapping[Sequence[Entry], float] | None = None,
     progress: Progress = silent,
 ) -> Plan:
-    """Decide what to measure and with how much noise; no data is needed or seen.
+    """Decide what to measure and with how much noise, without seeing any data.
 
-    The weighted total of all variances is made small, or the largest variance of a cell (`objective="largest"`): with
-    `wanted` standard errors per table, the largest ratio to them, over the tables that have one.
+    The plan minimizes the weighted total of all variances or, with `objective="largest"`, the largest cell variance;
+    with `wanted` standard errors for some tables, the largest ratio to these.
 
     >>> from privcube import PureDP, Schema, Workload
     >>> schema = Schema.from_sizes({"A": 2, "B": 2, "C": 2})
@@ -65,12 +64,12 @@ def plan_as(
     wanted: Mapping[Sequence[Entry], float] | None = None,
     progress: Progress = silent,
 ) -> Plan:
-    """The plan with these options, as a spec has them."""
+    """Make a plan from options in one object, as a spec has them."""
     if not isinstance(guarantee, get_args(Guarantee)):
         raise PlanError("guarantee", expected="PureDP, ApproxDP or ZCDP", given=guarantee)
     if not isinstance(workload, Workload):
         raise PlanError("workload", expected="a privcube.Workload", given=workload)
-    # Small matrices: more threads get in each other's way, and change last digits.
+    # On small matrices several threads slow each other down, and they change the last digits.
     with _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
         if options.objective == "largest" or wanted is not None:
             return least_largest(workload, guarantee, options, wanted, progress)
@@ -79,5 +78,5 @@ def plan_as(
 
 @lru_cache
 def _blas(scipy_is_loaded: bool) -> ThreadpoolController:
-    """The libraries of linear algebra; looking for them takes milliseconds, so once, and again with those of scipy."""
+    """The BLAS libraries; finding them takes milliseconds, so it is done once, and again when scipy adds its own."""
     return ThreadpoolController()

@@ -1,16 +1,16 @@
-"""Steps 2 and 3 of the paper for any groups and bundles: budgets, recovery, and both in turn. Zone: PUBLIC.
+"""Steps 2 and 3 of the paper for any groups and bundles: budgets and recovery, alternated if wanted. Zone: PUBLIC.
 
 With share e of the budget, a row of group g has noise of variance K_g / e^2 under a pure guarantee (Laplace noise, or
-max-norm noise of a bundle, THEORY section 3) and K_g / e under a Gaussian one. `Noise` holds the K_g and which bundle
-pays for which group, so there is one loop for both, whether groups are noised singly or together.
+max-norm noise of a bundle, THEORY section 3) and K_g / e under a Gaussian one. `Noise` holds the K_g and the bundle of
+each group, so one loop serves both kinds of noise, whether groups are noised separately or together.
 
 Given a recovery, the weighted total variance is sum_g c_g v_g, and the best budgets are a closed form
-(`privcube.algebra.budgets`) in the sums of c_g K_g over what is paid for together. Given budgets, the best recovery is
-generalized least squares, and its c_g are a closed form, too (`Structure.group_coefficients`). Each step minimizes the
-same error in one of its two arguments, so taking turns never makes it worse (THEORY section 2).
+(`privcube.algebra.budgets`) in the sums of c_g K_g over each bundle. Given budgets, the best recovery is generalized
+least squares, and its c_g have a closed form as well (`Structure.group_coefficients`). Each step minimizes the same
+error in one of its two arguments, so alternating them never increases it (THEORY section 2).
 
-A plan stores budgets as whole shares of a fixed denominator. Their sum is the denominator exactly, so the cost of a
-plan equals its guarantee as a fraction, whatever the floats were that the shares were rounded from.
+A plan stores budgets as whole shares of a fixed denominator. They sum to it exactly, so the cost of a plan, as a
+fraction, equals its guarantee, regardless of floating-point rounding.
 
 See THEORY sections 1.2 and 2.1.
 """
@@ -39,18 +39,18 @@ from privcube.model.slices import largest_scale, slice_rows
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal
 
-DENOMINATOR: Final = 2**48
+DENOMINATOR: Final = 2**48  # of the shares: fine enough for any budget, and exact in a float
 
-_MOST_ROUNDS: Final = 500
+_MOST_ROUNDS: Final = 500  # of alternating steps 2 and 3: a safeguard against slow convergence
 _LEAST_GAIN: Final = 1e-9  # of the error; a round that gains less is the last
-_LEAST_SHARE: Final = 1e-6  # of the budget: taking turns starves groups that say little, but never quite to 0
+_LEAST_SHARE: Final = 1e-6  # of the budget: alternating starves uninformative groups, but never quite to 0
 
 _Structure = Structure | ExplicitStructure
 Bundles = tuple[tuple[int, ...], ...]
 
 
 def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, proposal: Proposal) -> Plan:
-    """Steps 2 and 3 for what a strategy, or the search, proposes."""
+    """The plan that steps 2 and 3 make of a proposal."""
     structure = structure_of(workload, proposal.frame, proposal.groups, proposal.index)
     direct = _direct(workload, proposal)
     coefficients = _first_coefficients(structure, direct)
@@ -92,7 +92,7 @@ def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, prop
 
 
 def with_bundles(plan: Plan, bundles: Sequence[Sequence[int]]) -> Plan:
-    """The groups of a pure plan in bundles, with budgets and recovery taken in turn."""
+    """A pure plan with its groups in bundles and with budgets and recovery alternated."""
     if not isinstance(plan.guarantee, PureDP) or plan.sources is not None:
         raise PlanError("bundles", expected="a pure guarantee and optimal recovery")
     together = tuple(tuple(bundle) for bundle in bundles)
@@ -102,7 +102,7 @@ def with_bundles(plan: Plan, bundles: Sequence[Sequence[int]]) -> Plan:
 
 
 def at_best(options: PlanOptions, strategy: Strategy) -> PlanOptions:
-    """The options of a strategy with both steps at their best: taken in turn, unless once is enough."""
+    """The options of a strategy with steps 2 and 3 at their best: alternated, unless one round is enough."""
     in_turn = options.budgets == "optimal" and options.recovery == "optimal" and strategy != "residual"
     return replace(options, strategy=strategy, budgets="iterated" if in_turn else options.budgets)
 
@@ -117,7 +117,7 @@ def is_drawable(plan: Plan) -> bool:
 
 
 def _require_drawable(plan: Plan) -> None:
-    """Refuse bundles whose noise is too wide to be drawn exactly; single groups have no such limit."""
+    """Refuse bundles whose noise is too wide to be drawn exactly; a single group has no such limit."""
     for bundle in plan.bundles or ():
         if len(bundle) > 1:
             _, rows = slice_rows(plan.frame, [plan.groups[group] for group in bundle])
@@ -125,8 +125,8 @@ def _require_drawable(plan: Plan) -> None:
             if scale > most:
                 raise PlanError(
                     "bundle",
-                    expected=f"noise of a scale of at most {most:,} for so many rows",
-                    given=Plain(f"{float(scale):,.0f}; ask for more epsilon or another strategy"),
+                    expected=f"noise of a scale of at most {most:,} for {sum(rows):,} rows",
+                    given=Plain(f"{float(scale):,.0f}; raise epsilon or choose another strategy"),
                 )
 
 
@@ -135,7 +135,7 @@ def _require_drawable(plan: Plan) -> None:
 
 @dataclass(frozen=True)
 class Noise:
-    """What shares of the budget mean for the variances of groups."""
+    """How shares of the budget determine the noise variances of groups."""
 
     pure: bool
     bundles: Bundles
@@ -166,21 +166,21 @@ class Noise:
         return np.asarray(self.unit / (part**2 if self.pure else part))
 
     def best_shares(self, coefficients: Floats) -> Integers:
-        """The shares that make sum_g c_g v_g least (Corollary 3.3)."""
+        """The shares that minimize sum_g c_g v_g (Corollary 3.3)."""
         sums = np.bincount(self.bundle_of, coefficients * self.unit).astype(np.float64)
         if self.pure:
             return whole_shares(laplace_budgets(sums, np.ones(len(sums))))
         return whole_shares(gaussian_budgets(sums, np.ones(len(sums))) ** 2)
 
     def even_shares(self) -> Integers:
-        """The shares that give every group the same budget per row, the paper's uniform noise."""
+        """The shares that give every row the same budget, the paper's uniform noise."""
         if self.pure:
             return whole_shares(np.ones(int(self.bundle_of.max()) + 1))
         return whole_shares(np.bincount(self.bundle_of, self.unit).astype(np.float64))
 
 
 def whole_shares(shares: Floats) -> Integers:
-    """Shares of one budget as whole numbers that sum to DENOMINATOR; each is at least 1.
+    """Round shares of a budget to whole numbers of at least 1 that sum to DENOMINATOR.
 
     >>> whole_shares(np.array([1.0, 1.0, 2.0])).tolist() == [DENOMINATOR // 4, DENOMINATOR // 4, DENOMINATOR // 2]
     True
@@ -190,7 +190,7 @@ def whole_shares(shares: Floats) -> Integers:
     wanted = shares / np.sum(shares) * (DENOMINATOR - len(shares))
     whole = 1 + np.floor(wanted).astype(np.int64)
     rest = DENOMINATOR - int(whole.sum())
-    if rest < 0:  # float rounding of the sum: take it back from the largest
+    if rest < 0:  # floating-point rounding: take the excess from the largest share
         whole[np.argmax(whole)] += rest
     else:
         whole += rest // len(whole)
@@ -202,7 +202,7 @@ def whole_shares(shares: Floats) -> Integers:
 
 
 def taken_in_turn(structure: _Structure, noise: Noise, shares: Integers) -> Integers:
-    """Alternate step 2 and step 3, starting from these shares, until the error stops falling."""
+    """Alternate steps 2 and 3, starting from these shares, until the error stops falling."""
     variances = noise.variances(shares)
     error = weighted_error(structure, variances)
     for _ in range(_MOST_ROUNDS):
@@ -218,14 +218,14 @@ def taken_in_turn(structure: _Structure, noise: Noise, shares: Integers) -> Inte
 
 
 def weighted_error(structure: _Structure, variances: Floats) -> float:
-    """What budgets minimize: the variances of all cells of all tables, each times its table's weight."""
+    """The error that budgets minimize: the sum of all cell variances, each times the weight of its table."""
     return float(np.sum(structure.weights * structure.cells * structure.table_variances(variances)))
 
 
 def _without_starved(
     guarantee: Guarantee, proposal: Proposal, structure: _Structure, noise: Noise, shares: Integers
 ) -> tuple[_Structure, Noise, Integers]:
-    """Drop bundles that are left next to no budget, as long as the others still determine every table."""
+    """Drop bundles with almost no budget, as long as the others still determine every table."""
     while True:
         worth = np.flatnonzero(shares > DENOMINATOR * _LEAST_SHARE)
         if len(worth) == len(shares):
@@ -268,7 +268,7 @@ def _first_coefficients(structure: _Structure, direct: Incidence | None) -> Floa
 
 
 def _kept_sources(proposal: Proposal, used: Integers) -> tuple[tuple[int, ...], ...] | None:
-    """The sources of every table, numbered as in the plan; groups that no table uses are gone."""
+    """The sources of every table, renumbered for a plan that omits unused groups."""
     if proposal.sources is None:
         return None
     number = {int(group): place for place, group in enumerate(used)}

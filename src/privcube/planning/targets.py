@@ -1,17 +1,17 @@
-"""Accuracy first: the least budget that keeps to wanted margins, and the plan that does it. Zone: PUBLIC.
+"""Accuracy first: the least budget that meets wanted margins, and the plan that needs it. Zone: PUBLIC.
 
-A margin is what a release states: half the width of the interval that holds the error of a number with a confidence,
-from the exact variance of the whole-number noise and its kurtosis. It is known before there is data: a plan is enough.
+A margin is what a release states: half the width of the interval that contains the error of a number at a given
+confidence, from the exact variance and kurtosis of the whole-number noise. A plan determines it before data is read.
 
-With the measurements and the shares of a plan fixed, variances are proportional to 1/epsilon^2 or 1/rho, but for what
-whole-number noise differs from continuous noise. So the plan with the least largest ratio of error to wanted error
-(`privcube.planning.largest`) needs the least budget, up to that difference and to how far the margins of its tables
-are from one multiple of their standard errors. Both are read off the plan at the budget it needs, the shares are made
-anew for them, and what needs less is kept. The budget is then the least, of a few decimal digits, at which every
-target is met by the noise that will be drawn: that is checked, not derived.
+With the measurements and shares of a plan fixed, variances are proportional to 1/epsilon^2 or 1/rho, up to the
+difference between whole-number and continuous noise. So the plan with the least largest ratio of error to wanted error
+(`privcube.planning.largest`) needs the least budget, if that difference is ignored and margins are the same multiple of
+standard errors in all tables. Both deviations are computed from the plan at the budget it needs, the shares are rebuilt
+for them, and the result is kept if it needs less. The budget is then the least, to a few decimal digits, at which the
+noise that will be drawn meets every target; this is checked, not derived.
 
-Margins next to 1 are as small as the steps of the noise. A whole-number error is within m if it is within floor(m), and
-continuous noise of its variance is as often within floor(m) + 1/2. So that is asked for where it is less than m.
+Margins around 1 are as small as the steps of the noise. A whole-number error is within m if it is within floor(m), and
+continuous noise of the same variance is as often within floor(m) + 1/2. So the latter is used if it is less than m.
 
 See THEORY section 11.2.
 """
@@ -43,22 +43,22 @@ from privcube.planning.steps import is_drawable
 from privcube.planning.trees import branchings
 from privcube.progress import Progress, silent
 
-DIGITS: Final = 3  # of the budget of `plan_for`
-_SMALLEST: Final = -12  # powers of ten of the least and the largest budget
-_LARGEST: Final = 9
-_UNIT: Final = Fraction(10**6)  # the budget that is planned with: any bundle can be drawn
-_ROUNDS: Final = 2  # of shares made anew
-_GUESSES: Final = 3
-_SPREADS: Final = (30.0, 5.0, 1.0)  # of wanted errors, where bundles of small budgets have noise too wide to be drawn
-_NEARLY: Final = 0.97
-_LEAST: Final = 1e-6  # margins; less is nothing, next to noise in whole numbers
-_MOST: Final = 1e15
-_LITTLE: Final = 1e-6  # the weight of tables without a target, next to the largest
+DIGITS: Final = 3  # significant digits of the budget of `plan_for`
+_SMALLEST: Final = -12  # power of ten of the least budget tried, far below any practical one
+_LARGEST: Final = 9  # power of ten of the largest budget tried, at which noise is practically always 0
+_UNIT: Final = Fraction(10**6)  # the budget to plan with, large enough that the noise of any bundle can be drawn
+_ROUNDS: Final = 2  # of rebuilding the shares; chosen empirically
+_GUESSES: Final = 3  # of the budget before bisection; each scales by the ratio found
+_SPREADS: Final = (30.0, 5.0, 1.0)  # limits on wanted errors, relative to the least, tried if noise is too wide to draw
+_NEARLY: Final = 0.97  # of a target: a plan that uses more of it is limited by the targets, not by what can be drawn
+_LEAST: Final = 1e-6  # margin, far below the steps of whole-number noise
+_MOST: Final = 1e15  # margin, below the largest whole number that a float holds exactly
+_LITTLE: Final = 1e-6  # weight of tables without a target, relative to the largest weight
 
 
 @dataclass(frozen=True)
 class Target:
-    """Every number of a table off by a margin at most, each with a confidence."""
+    """A wanted margin: each number of a table is off by at most the margin at the given confidence."""
 
     table: Table
     margin: float
@@ -71,11 +71,11 @@ class Target:
                 expected=f"one that some budget reaches, from {_LEAST:g} to {_MOST:g}",
                 given=self.margin,
             )
-        interval_factor(0.0, self.confidence)  # refuses what is no confidence
+        interval_factor(0.0, self.confidence)  # refuses an invalid confidence
 
     @property
     def kept_to(self) -> float:
-        """The margin to ask for, with regard to whole numbers (see the module docstring)."""
+        """The margin to plan for, adjusted for whole-number noise (see the module docstring)."""
         return min(self.margin, math.floor(self.margin) + 0.5)
 
 
@@ -88,12 +88,11 @@ def plan_for(
     effort: Effort = "fast",
     progress: Progress = silent,
 ) -> Plan:
-    """The plan that keeps to margins per table with the least budget.
+    """The plan that meets a margin per table with the least budget.
 
-    Other tables of the workload are answered, too, but nothing is spent on them: give a target to each that matters.
-
-    Of the guarantee, the kind, delta, neighbors and rows per person count; epsilon or rho is replaced by the least that
-    will do, rounded up to three digits.
+    Other tables of the workload are answered as well, but nothing is spent on them, so give a target to each table that
+    matters. The guarantee supplies its kind, delta, neighbors and rows per person; its epsilon or rho is replaced by
+    the least sufficient amount, rounded up to three digits.
 
     >>> from privcube import PureDP, Schema, Workload
     >>> workload = Workload.all_kway(Schema.from_sizes({"sex": 2, "age": 10}), 1)
@@ -112,7 +111,7 @@ def plan_for(
 def planned_for(
     workload: Workload, targets: Sequence[Target], guarantee: Guarantee, *, effort: Effort, progress: Progress = silent
 ) -> Plan:
-    """The same for targets of several confidences, of which a table may have more than one."""
+    """The plan that meets all targets with the least budget; a table may have several, of different confidences."""
     if not isinstance(guarantee, get_args(Guarantee)):
         raise PlanError("guarantee", expected="PureDP, ApproxDP or ZCDP", given=guarantee)
     if not targets:
@@ -128,7 +127,7 @@ def planned_for(
         errors[target.table] = min(error, errors.get(target.table, math.inf))
     unit = guarantee.with_amount(_UNIT)
     plans = [make_plan(workload, unit, effort=effort, wanted=dict(errors.items()), progress=progress)]
-    if branchings(workload):  # ranges differ in error, and so do strategies in how much; all are tried
+    if branchings(workload):  # errors differ between ranges, by an amount that depends on the strategy; try all
         others = every_strategy(_weighted(workload, errors), unit, PlanOptions(effort=effort), progress)
         plans += [replace(made, workload=workload) for made in others.values() if isinstance(made, Plan)]
     best = min((_least(made, errors, targets) for made in plans), key=_budget)
@@ -136,7 +135,7 @@ def planned_for(
         return best
     for spread in _SPREADS:
         if max(_ratios(best, targets)) > _NEARLY:
-            break  # the targets say how much is needed, not what can be drawn
+            break  # the targets limit the budget, not what can be drawn
         most = spread * min(errors.values())
         even = {table: min(errors.get(table, most), most) ** 2 for table in workload}
         best = min(best, _least(_anew(best, even), errors, targets), key=_budget)
@@ -150,12 +149,12 @@ def planned_for(
 
 
 def least_budget(plan: Plan, targets: Sequence[Target], digits: int = DIGITS) -> Plan:
-    """The measurements and shares of a plan at the least budget, of so many digits, that keeps to all targets.
+    """The measurements and shares of a plan at the least budget, of the given digits, that meets all targets.
 
-    The margins fall as the budget grows, so it is found by halving; the first guess is off only in so far as
-    whole-number noise differs from continuous noise.
+    Margins fall as the budget grows, so bisection finds it; the first guess is off only by the difference between
+    whole-number and continuous noise.
     """
-    decade = 9 * int(10 ** (digits - 1))  # budgets from one power of ten to the next
+    decade = 9 * int(10 ** (digits - 1))  # number of budgets from one power of ten to the next
     lowest, highest = _SMALLEST * decade, _LARGEST * decade
 
     def budget(step: int) -> Fraction:
@@ -198,14 +197,14 @@ def least_budget(plan: Plan, targets: Sequence[Target], digits: int = DIGITS) ->
 
 
 def at_budget(plan: Plan, amount: Fraction) -> Plan:
-    """The same measurements, bundles and shares with another epsilon or rho; the predictions follow exactly."""
+    """A plan with another epsilon or rho but the same measurements, bundles and shares; predictions scale exactly."""
     other = replace(plan, guarantee=plan.guarantee.with_amount(amount))
     factor = float(other.noise_variance(0) / plan.noise_variance(0))
     return replace(other, table_variances=tuple([factor * variance for variance in plan.table_variances]))
 
 
 def margins(plan: Plan, tables: Sequence[Table], confidence: float) -> list[float]:
-    """How far a number of each table may be off, with a confidence; where numbers differ, that of the largest error."""
+    """The margin of a number of each table at a confidence, taken at the largest error in the table."""
     return _margins(plan, [Target(table, 1.0, confidence) for table in tables])
 
 
@@ -224,7 +223,7 @@ def _margins(plan: Plan, targets: Sequence[Target]) -> list[float]:
 
 
 def _predictor(plan: Plan, tables: Sequence[Table]) -> Predictor:
-    """The predictor of a plan for tables that it determines."""
+    """The predictor of a plan; refuses tables that the plan does not determine."""
     found = predictor(plan, tables)
     for table in tables:
         if not found.determines(table):
@@ -238,7 +237,7 @@ def _ratios(plan: Plan, targets: Sequence[Target]) -> list[float]:
 
 
 def _least(made: Plan, errors: Mapping[Table, float], targets: Sequence[Target]) -> Plan:
-    """`least_budget`, guessed from the predictions: a plan may be far from the budget it needs."""
+    """`least_budget`, started from the predictions, since a plan may be far from the budget it needs."""
     ratio = max(made.table_variance(table) ** 0.5 / error for table, error in errors.items())
     power = 2 if isinstance(made.guarantee, ZCDP) else 1
     amount = min(max(float(_budget(made)) * ratio**power, 10.0**_SMALLEST), 10.0**_LARGEST)
@@ -246,12 +245,12 @@ def _least(made: Plan, errors: Mapping[Table, float], targets: Sequence[Target])
 
 
 def _anew(made: Plan, wanted: Mapping[Table, float]) -> Plan:
-    """The same measurements with shares for other ratios of the variances."""
+    """A plan with its shares rebuilt for the given ratios of wanted variances."""
     return rebalanced(at_budget(made, _UNIT), wanted)
 
 
 def _wanted_variances(made: Plan, targets: Sequence[Target]) -> dict[Table, float]:
-    """The predicted variances at which the tables would just keep to their targets."""
+    """The predicted variances at which the tables would just meet their targets."""
     wanted: dict[Table, float] = {}
     for target, ratio in zip(targets, _ratios(made, targets), strict=True):
         if ratio > 0:
@@ -265,7 +264,7 @@ def _budget(plan: Plan) -> Fraction:
 
 
 def _weighted(workload: Workload, errors: Mapping[Table, float]) -> Workload:
-    """The workload with weights that make the variances of a table count over the wanted one."""
+    """The workload with weights under which each table counts by the ratio of its variance to the wanted one."""
     cells = zip(workload, workload.sizes, strict=True)
     weights = np.array([1 / (size * errors[table] ** 2) if table in errors else 0.0 for table, size in cells])
     return Workload.tables(

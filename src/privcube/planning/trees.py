@@ -1,7 +1,7 @@
-"""The best tree for ranges: hierarchies of every branching, Haar wavelets, and bundles of their levels. Zone: PUBLIC.
+"""The best tree for ranges: hierarchies of many branchings, Haar wavelets, and bundles of their levels. Zone: PUBLIC.
 
-The paper's H has branching 2; with least squares and budgets per level, wider trees are better as a rule (Qardaji, Yang
-and Li 2013). Leaves alone, a tree of one level, are the strategy "marginals".
+The paper's H has branching 2; with least squares and budgets per level, wider trees are usually better (Qardaji, Yang
+and Li 2013). A tree of one level, the leaves alone, is the strategy "marginals".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from privcube.strategies.proposal import Proposal
 
 
 def branchings(workload: Workload) -> list[int]:
-    """From 2 to 16, and those that make trees of two to four levels; none without ranges.
+    """The branchings to try: 2 to 16, and those that give trees of two to four levels; none without ranges.
 
     >>> from privcube.model.schema import Schema
     >>> branchings(Workload.ranges(Schema.from_sizes({"a": 6}), ["a"]))
@@ -38,13 +38,13 @@ def branchings(workload: Workload) -> list[int]:
 
 
 def best_tree(workload: Workload, guarantee: Guarantee, options: PlanOptions) -> Plan:
-    """The plan of least weighted error among all trees; under a pure guarantee also with their levels in bundles."""
+    """The plan of least weighted error among all trees; under a pure guarantee, levels are also bundled."""
     plans: list[Plan] = []
     for strategy, proposal in _trees(workload, guarantee):
         single = plan_of(workload, guarantee, at_best(options, strategy), proposal)
         plans.append(single)
         if isinstance(guarantee, PureDP) and single.sources is None and len(single.groups) > 1:
-            with suppress(PlanError):  # noise too wide to be drawn
+            with suppress(PlanError):  # raised if noise is too wide to be drawn
                 plans.append(with_bundles(single, bundles_by_weight(single)))
     if not plans:
         raise PlanError("tree", expected="a table of ranges or prefixes")
@@ -52,7 +52,7 @@ def best_tree(workload: Workload, guarantee: Guarantee, options: PlanOptions) ->
 
 
 def _trees(workload: Workload, guarantee: Guarantee) -> Iterator[tuple[Strategy, Proposal]]:
-    """All trees that suit a workload of ranges, with the strategies they belong to; a refused tree is left out."""
+    """All trees for a workload of ranges, each with its strategy; refused ones are skipped."""
     widths = branchings(workload)
     for branching in widths:
         with suppress(PlanError):
@@ -63,10 +63,10 @@ def _trees(workload: Workload, guarantee: Guarantee) -> Iterator[tuple[Strategy,
 
 
 def bundles_by_weight(plan: Plan) -> tuple[tuple[int, ...], ...]:
-    """The best bundles of groups next to each other in weight, by dynamic programming.
+    """The best bundles of groups that are adjacent when sorted by weight, by dynamic programming.
 
-    Groups that the workload needs equally and that have equally many rows stay together; runs of such classes are
-    merged so that the sum over bundles of (sum of c_g K_g)^(1/3), the cube root of the predicted error, is least.
+    Groups of the same weight and number of rows stay together; runs of such classes are merged to minimize the sum over
+    bundles of (sum of c_g K_g)^(1/3), the cube root of the predicted error.
     """
     structure = Structure.of(plan.workload, plan.frame, product_groups(plan.groups))
     weights = structure.group_coefficients(np.ones(len(plan.groups)))
@@ -83,7 +83,7 @@ def bundles_by_weight(plan: Plan) -> tuple[tuple[int, ...], ...]:
     for stop in range(1, len(ordered) + 1):
         m = count[stop] - count[:stop]
         cost = np.array(best) + np.cbrt(2 * (m + 1) * (m + 2) * (total[stop] - total[:stop]))
-        if len(ordered[stop - 1]) == 1:  # a class of one group by itself is Laplace noise
+        if len(ordered[stop - 1]) == 1:  # a bundle of a single group has Laplace noise
             cost[-1] = best[-1] + np.cbrt(2 * weights[ordered[stop - 1][0]])
         cut.append(int(np.argmin(cost)))
         best.append(float(cost.min()))

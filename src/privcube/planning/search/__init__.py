@@ -1,1 +1,1 @@
-"""The search for groups and bundles under a pure guarantee. Zone: PUBLIC."""
+"""A search for the best groups and bundles under a pure guarantee. Zone: PUBLIC."""

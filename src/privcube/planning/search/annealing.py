@@ -1,18 +1,18 @@
-"""The search for groups and bundles under a pure guarantee: annealing of many plans at once. Zone: PUBLIC.
+"""The search for groups and bundles under a pure guarantee: many plans are annealed at once. Zone: PUBLIC.
 
-No data is seen: the predicted error of a plan is a closed form (`privcube.planning.search.closed_form`), and a search
-over plans minimizes it. Several plans are annealed side by side, from different starts. At each step every plan is
-offered one change (a group altered, dropped, added, moved to another bundle, two groups replaced by their union, two
-bundles merged, an attribute given to or taken from all groups of a bundle), budgets are adapted in two rounds, and the
-change is taken if the error falls, or with probability exp(-rise / temperature). The temperature falls by a factor of
-100, for each plan from another one; it is divided by the number of groups, since that is the order of what one group
-matters. Bundles whose budget has gone to zero are dropped; anything may come back, as a change. From time to time the
-worst plans are replaced by the best. In the end bundles of the best plan are exchanged for ones that are built to fit
+The search minimizes the predicted error of a plan, a closed form (`privcube.planning.search.closed_form`) that needs no
+data. Several plans are annealed side by side, from different starts. Each step offers every plan one change (a group
+altered, dropped, added or moved to another bundle, two groups replaced by their union, two bundles merged, or an
+attribute added to or removed from all groups of a bundle) and adapts the budgets in two rounds. The change is accepted
+if the error falls, and otherwise with probability exp(-rise / temperature). The temperature falls by a factor of 100,
+from a different value for each plan; it is divided by the number of groups, because one group matters less in a plan
+with many. Bundles that are left almost no budget are dropped, though later changes may restore them. From time to time
+the best plans replace the worst. At the end, bundles of the best plan are exchanged for ones built to fit
 (`privcube.planning.search.exchange`). A callback may stop the search at any time, with the best plan so far.
 
-How long it takes is counted in groups and entries of arrays gone through, priced in seconds once and for all, and never
-read off a clock; the generator has a fixed seed. So a workload and an effort always give the same plan. The generator
-makes no noise: what it decides is public.
+The duration is measured by the number of groups and array entries processed, at fixed prices in seconds, never by a
+clock, and the generator has a fixed seed. So a workload and an effort always give the same plan. The generator makes no
+noise; its decisions are public.
 
 See THEORY section 3.2.
 """
@@ -35,24 +35,26 @@ from privcube.planning.search.moves import Moves
 from privcube.planning.search.starts import MOST_ROWS
 from privcube.progress import PLANNING, Enough, Progress
 
-_HOT: Final = 0.06
-_COLD: Final = 0.0006
-_ROUNDS: Final = 2  # of budgets, after a change
-_SETTLED: Final = 60  # rounds of budgets for a start
-_FREE: Final = 2  # places for new bundles
-_NEW_SHARE: Final = 0.05
-_SMALL_SHARE: Final = 4e-3
-_LITTLE: Final = 1.002  # the error may grow by so much when small bundles are dropped
-_PRUNED_EVERY: Final = 10
-_RESAMPLED: Final = 20  # times in a run
-_TOLD: Final = 100  # times in a run
-_EXCHANGES: Final = 0.15  # of the time of a run, for exchanges after it
-_FEW: Final = 8  # residuals; a search over fewer is shorter
+# The sizes below are empirical: they give good plans within the time of an effort.
+_HOT: Final = 0.06  # first temperature: a rise of the log error, times the number of groups
+_COLD: Final = 0.0006  # last temperature
+_ROUNDS: Final = 2  # of adapting budgets after a change: too few to settle, but cheap
+_SETTLED: Final = 60  # rounds of adapting budgets for a start, enough to settle them
+_FREE: Final = 2  # empty places kept for new bundles
+_NEW_SHARE: Final = 0.05  # of the budget, for a new bundle before budgets are adapted
+_SMALL_SHARE: Final = 4e-3  # of the budget: bundles below it are candidates for dropping
+_LITTLE: Final = 1.002  # factor by which the error may grow when small bundles are dropped
+_PRUNED_EVERY: Final = 10  # steps between prunings of small bundles
+_RESAMPLED: Final = 20  # times in a run that the best plans replace the worst
+_TOLD: Final = 100  # times in a run that progress is reported
+_EXCHANGES: Final = 0.15  # time for exchanges after a run, as a part of its time
+_FEW: Final = 8  # residuals; a search over fewer is shortened in proportion
 
-# What a step costs, in seconds on two cores of 2024: per plan, per group of a changed bundle, per entry of `says`.
+# Prices of a step in seconds on two cores of 2024: per plan, per group of a changed bundle, per entry of `says`.
 _PLAN: Final = 35e-6
 _GROUP: Final = 1e-6
 _ENTRY: Final = 9e-9
+# Per effort: the time of a run, the plans annealed at once, and the number of runs.
 _SECONDS: Final[dict[Effort, float]] = {"fast": 0.6, "normal": 7.0, "thorough": 20.0}
 _PLANS: Final[dict[Effort, int]] = {"fast": 8, "normal": 16, "thorough": 24}
 _RUNS: Final[dict[Effort, int]] = {"fast": 1, "normal": 1, "thorough": 4}
@@ -67,7 +69,7 @@ class Found:
 
 
 def ranked(choices: Choices, candidates: list[list[Bundle]]) -> list[tuple[float, list[Bundle]]]:
-    """The candidates with their errors, best first; the budgets are nearly settled."""
+    """The candidates with their errors at nearly settled budgets, best first."""
     errors = [Population(choices, [start], 0).errors[0] for start in candidates]
     order = np.argsort(np.array(errors), kind="stable")
     return [(float(errors[at]), candidates[at]) for at in order.tolist()]
@@ -76,7 +78,7 @@ def ranked(choices: Choices, candidates: list[list[Bundle]]) -> list[tuple[float
 def annealed(
     choices: Choices, candidates: list[tuple[float, list[Bundle]]], effort: Effort, progress: Progress
 ) -> Found:
-    """The best plan found from these starts, which must be ranked."""
+    """The best plan found from these ranked starts."""
     error, first = candidates[0]
     best = Found(tuple(map(tuple, first)), error)
     plans, runs = _PLANS[effort], _RUNS[effort]
@@ -93,7 +95,7 @@ def annealed(
 
 
 def _exchanged(choices: Choices, population: Population, seconds: float) -> Found:
-    """The best plan of a population after exchanges of bundles for ones made of groups of all its plans."""
+    """The best plan of a population after exchanging bundles for ones built from the groups of all its plans."""
     best = population.best.bundles
     own = [group for bundle in best for group in bundle]
     others = [group for plan in population.plans for bundle in plan for group in bundle]
@@ -108,7 +110,7 @@ def _part(progress: Progress, run: int, runs: int) -> Progress:
 
 
 class Population:
-    """Plans that are annealed side by side, as arrays over plans x bundles (x residuals)."""
+    """Plans annealed side by side, as arrays over plans x bundles (x residuals)."""
 
     def __init__(self, choices: Choices, plans: list[list[Bundle]], free: int, seed: int = 0) -> None:
         self._choices = choices
@@ -134,7 +136,7 @@ class Population:
         self.best = self._best()
 
     def anneal(self, seconds: float, progress: Progress) -> None:
-        """Offer every plan changes while the temperature falls, for so many seconds by the prices above."""
+        """Offer changes to every plan while the temperature falls, for the given seconds at the prices above."""
         spent, step, told, copied = 0.0, 0, 0, 0
         progress(PLANNING, 0, _TOLD)
         while spent < seconds:
@@ -157,7 +159,7 @@ class Population:
         return Found(tuple(tuple(bundle) for bundle in self.plans[at] if bundle), float(self.errors[at]))
 
     def _step(self, temperature: float) -> float:
-        """One change offered to every plan; returns its price."""
+        """Offer one change to every plan; return the price of the step."""
         changes = [_real(plan, self.moves.change(plan)) for plan in self.plans]
         places = [(at, place) for at, change in enumerate(changes) for place in change]
         price = len(self.plans) * _PLAN
@@ -188,10 +190,10 @@ class Population:
     def _changed(
         self, changes: list[dict[int, Bundle]], places: list[tuple[int, int]]
     ) -> tuple[Floats, Floats, Floats]:
-        """The three sums, the rows and the slices of the changed bundles, from what is added and taken."""
+        """The three sums, the rows and the slices of the changed bundles, updated by the groups added or removed."""
         groups: list[Choice] = []
         signs: list[int] = []
-        first: list[int] = []  # of the groups that come or go at each place
+        first: list[int] = []  # per place, the index of its first group in `groups`
         slices: list[float] = []
         for plan, spot in places:
             old, new = self.plans[plan][spot], changes[plan][spot]
@@ -211,9 +213,9 @@ class Population:
         return np.maximum(sums, 0.0), rows, np.array(slices)
 
     def _taken(self, changes: list[dict[int, Bundle]], errors: Floats, temperature: float) -> NDArray[np.bool_]:
-        """Which changes are taken: those that lower the error, and others with a probability.
+        """Which changes are accepted: those that lower the error, and others by chance.
 
-        Some plans are hotter than others, by up to a factor of 8.
+        The plans differ in temperature by up to a factor of 8.
         """
         taken = np.zeros(len(changes), dtype=bool)
         rises = np.log(errors / self.errors).tolist()
@@ -224,7 +226,7 @@ class Population:
         return taken
 
     def _prune(self) -> None:
-        """Drop bundles of little budget where the error hardly grows."""
+        """Drop bundles of little budget from plans whose error hardly grows by it."""
         small = (self._shares < _SMALL_SHARE) & (self._rows > 0)
         if not small.any():
             return
@@ -240,7 +242,7 @@ class Population:
             self.says[number], self._shares[number], self.errors[number] = says[number], shares[number], errors[number]
 
     def _compact(self) -> None:
-        """Give up places that no plan uses."""
+        """Remove places that no plan uses."""
         places = max(sum(map(bool, plan)) for plan in self.plans) + _FREE
         if places >= self._rows.shape[1]:
             return
@@ -252,7 +254,7 @@ class Population:
         self.plans = [[plan[at] for at in kept] for plan, kept in zip(self.plans, order.tolist(), strict=True)]
 
     def _resample(self) -> None:
-        """Replace the worst quarter by copies of the best."""
+        """Replace the worst quarter of the plans by copies of the best."""
         order = np.argsort(self.errors, kind="stable").tolist()
         for best, worst in zip(order, order[: -1 - len(order) // 4 : -1], strict=False):
             self.plans[worst] = [list(bundle) for bundle in self.plans[best]]
@@ -261,5 +263,5 @@ class Population:
 
 
 def _real(plan: list[Bundle], change: dict[int, Bundle]) -> dict[int, Bundle]:
-    """A change without the bundles that stay what they are."""
+    """A change without the bundles that it leaves as they are."""
     return {place: bundle for place, bundle in change.items() if set(bundle) != set(plan[place])}

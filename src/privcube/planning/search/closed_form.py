@@ -1,13 +1,13 @@
-"""Groups as choices, one per axis, and what bundles of them say about a workload. Zone: PUBLIC.
+"""Groups as choices, one per axis, and the precision that bundles of them give to a workload. Zone: PUBLIC.
 
-On every axis a group has nothing, the cells of a level, or the contrasts of a level of fan-out 2. It speaks about the
-residuals whose levels it can tell on every axis, and about all of them equally strongly: f = 1 / (its rows). So a
-bundle with share e of the budget, s slices, m' rows in a slice and n'_g of them of group g adds to the precision of
-residual b, at epsilon = 1 for one row changed (THEORY sections 2 and 3, `privcube.model.slices`),
-  e^2 W_b,   W_b = sum_(g speaks about b) (n'_g+1)(n'_g+2) / n_g  /  (2 (m'+1)(m'+2)),
-and the weighted total variance is sum_b k_b / p_b. With n'_g = n_g / s the sum over groups is that of n_g / s^2 + 3/s +
-2/n_g: three sums that are kept apart, so that a group is added or taken away without going through the others.
-Sets of levels are bits of a number, one bit for every level of every axis above its total.
+On every axis a group has nothing, the cells of a level, or the contrasts of a level of fan-out 2. It covers the
+residuals whose levels it measures on every axis, all with the same strength f = 1 / (its rows). So a bundle with share
+e of the budget, s slices, and m' rows in a slice, n'_g of them from group g, adds to the precision of residual b, at
+epsilon = 1 for one row changed (THEORY sections 2 and 3, `privcube.model.slices`),
+  e^2 W_b,   W_b = sum_(g covers b) (n'_g+1)(n'_g+2) / n_g  /  (2 (m'+1)(m'+2)),
+and the weighted total variance is sum_b k_b / p_b. With n'_g = n_g / s the term of a group is n_g / s^2 + 3/s + 2/n_g.
+The three sums are kept separately, so that a group can be added or removed without visiting the others.
+A set of levels is an integer with one bit for every level of every axis above its total.
 
 See THEORY section 3.2.
 """
@@ -31,14 +31,14 @@ from privcube.model.workload import Workload
 Choice = tuple[int, ...]  # per axis the number of an option; 0 is nothing
 Bundle = list[Choice]
 
-NEVER: Final = 1e-30  # a precision that stands for none
+NEVER: Final = 1e-30  # stands for a precision of 0, to avoid division by 0
 
 
 class Facts(NamedTuple):
-    """What the search needs to know of a group."""
+    """What the search needs to know about a group."""
 
-    reach: int  # the levels it can tell
-    must: int  # the levels that a residual must have for it to speak
+    reach: int  # the levels it measures
+    must: int  # the levels that every residual it covers must have
     shared: int  # the levels of cells that each of its rows lies in
     rows: int
 
@@ -56,11 +56,10 @@ class Choices:
     """The groups that a frame allows, and the residuals that a workload needs."""
 
     def __init__(self, workload: Workload, frame: Frame, index: WorkloadIndex | None = None) -> None:
-        """`index` is that of the workload, where it is known."""
+        """`index` is the workload's, if already known."""
         residuals, asks = WorkloadIndex.of(workload, frame) if index is None else index
         cells = np.array(workload.sizes, dtype=np.float64)
         self.frame = frame
-        self.cells = float(cells.sum())
         self.importance = asks.transposed_times(np.array(workload.weights) * cells)
         self.levels = residuals.level_vectors()
         self.options = tuple(_options(frame, axis, first) for axis, first in enumerate(_first_bits(frame)))
@@ -74,7 +73,7 @@ class Choices:
         return len(self.importance)
 
     def facts(self, choice: Choice) -> Facts:
-        """Reach, must, shared cells and rows of a group."""
+        """The facts about a group, cached."""
         found = self._facts.get(choice)
         if found is None:
             parts = [options[at] for options, at in zip(self.options, choice, strict=True) if at]
@@ -95,7 +94,7 @@ class Choices:
         return self.slices_of(shared)
 
     def slices_of(self, shared: int) -> int:
-        """How many slices the cells of these levels make."""
+        """How many slices the shared cells of these levels make."""
         found = self._slices.get(shared)
         if found is None:
             found = 1
@@ -106,7 +105,7 @@ class Choices:
         return found
 
     def speaks(self, choices: Sequence[Choice]) -> NDArray[np.float64]:
-        """Group x residual: 1 if it speaks about it."""
+        """Group x residual: 1 if the group covers the residual, else 0."""
         facts = [self.facts(choice) for choice in choices]
         yes = np.ones((len(choices), self.residuals), dtype=bool)
         for word, residuals in enumerate(self._words):
@@ -117,11 +116,10 @@ class Choices:
                 yes &= (~residuals & must) == 0
         return yes.astype(np.float64)
 
-    def sums(self, choices: Sequence[Choice], signs: Sequence[int] | None = None) -> Floats:
-        """The three sums over groups of n, 1 and 1/n for every residual; with signs, of what is added and taken."""
+    def sums(self, choices: Sequence[Choice]) -> Floats:
+        """For every residual, the sums of n, 1 and 1/n over the groups that cover it."""
         rows = np.array([self.facts(choice).rows for choice in choices], dtype=np.float64)
-        signed = np.ones(len(rows)) if signs is None else np.asarray(signs, dtype=np.float64)
-        return np.stack([rows * signed, signed, signed / rows]) @ self.speaks(choices)
+        return np.stack([rows, np.ones(len(rows)), 1 / rows]) @ self.speaks(choices)
 
     def rows(self, bundle: Iterable[Choice]) -> int:
         """How many rows the groups of a bundle have together."""
@@ -133,12 +131,12 @@ class Choices:
         return np.asarray(strengths(self.sums(bundle)[None], rows, slices)[0])
 
     def group(self, choice: Choice) -> QueryGroup:
-        """The group itself."""
+        """The query group of a choice."""
         found = [options[at].part for options, at in zip(self.options, choice, strict=True)]
         return tuple([part for part in found if part is not None])
 
     def choice(self, group: QueryGroup) -> Choice:
-        """The choice that is a group of cells and contrasts; a level that splits nothing counts as the level above it."""
+        """The choice of a query group of cells and contrasts; a level that splits nothing counts as the level above."""
         numbers = [0] * len(self.options)
         for axis, level, kind in group:
             sizes = self.frame.sizes[axis]
@@ -158,16 +156,16 @@ def strengths(sums: Floats, rows: Floats, slices: Floats) -> Floats:
 
 
 def optimal_shares(says: Floats, importance: Floats, shares: Floats, rounds: int) -> tuple[Floats, Floats]:
-    """Steps 2 and 3 in turn for many plans at once; returns their errors and shares.
+    """Alternate steps 2 and 3 for many plans at once; returns their errors and shares.
 
-    `says` is plans x bundles x residuals. Given the recovery, the share of a bundle goes with the cube root of its
-    coefficient e^4 sum_b W_b k_b / p_b^2 (`privcube.algebra.budgets`); the error never rises.
+    `says` is plans x bundles x residuals. Given the recovery, the share of a bundle is proportional to the cube root of
+    its coefficient e^4 sum_b W_b k_b / p_b^2 (`privcube.algebra.budgets`); the error never rises.
     """
     for _ in range(rounds):
         precision = np.maximum(np.matmul((shares**2)[:, None, :], says)[:, 0], NEVER)
         slope = np.matmul(says, (importance / precision**2)[..., None])[..., 0]
         shares = shares * np.cbrt(shares * slope)
-        shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), NEVER)  # all 0: a plan that says nothing
+        shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), NEVER)  # an empty plan keeps shares of 0
     precision = np.maximum(np.matmul((shares**2)[:, None, :], says)[:, 0], NEVER)
     return (importance / precision).sum(axis=1), shares
 
@@ -179,7 +177,7 @@ def _first_bits(frame: Frame) -> list[int]:
 
 
 def _options(frame: Frame, axis: int, first: int) -> tuple[_Option, ...]:
-    """What a group may have on an axis; levels with nothing of their own are left out."""
+    """What a group may have on an axis; levels that do not refine the level above are omitted."""
     sizes, chain = frame.sizes[axis], frame.fan_outs[axis]
     own = [level for level in range(1, len(sizes)) if sizes[level] > sizes[level - 1]]
     options = [_Option(None, 0, 0, 0, 1)]
@@ -197,7 +195,7 @@ def _options(frame: Frame, axis: int, first: int) -> tuple[_Option, ...]:
 
 
 def _words(frame: Frame, levels: Any) -> list[NDArray[np.uint64]]:
-    """The residuals as bits, in words of 64."""
+    """The levels of the residuals as bits, in words of 64."""
     total = sum(len(chain) for chain in frame.fan_outs)
     words = [np.zeros(len(levels), dtype=np.uint64) for _ in range((total + 63) // 64)]
     for axis, first in enumerate(_first_bits(frame)):

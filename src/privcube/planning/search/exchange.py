@@ -1,12 +1,11 @@
-"""Bundles made to fit a plan: column generation by exchange. Zone: PUBLIC.
+"""Bundles built to fit a plan: column generation by exchange. Zone: PUBLIC.
 
-Columns are bundles. The precision of a residual is sum e^2 W over bundles, so a bundle that is not there has slope 0
-in its share e: linear prices, as in column generation for linear programs, see no use in any column. But budget that
-some bundles have can be given to another: with one or two of them taken out, the error of the plan that has a new
-bundle with their share t instead is known in closed form,
+Columns are bundles. The precision of a residual is sum e^2 W over bundles, so at share e = 0 a new bundle has slope 0,
+and linear prices, as in column generation for linear programs, never favor any column. But one or two bundles can hand
+their budget to a new one: if it gets their share t, the error of the plan has the closed form
   sum_b k_b / (p_b + t^2 W_b),   p the precisions from the bundles that stay.
-The new bundle is built for it group by group: of all groups of a pool, the one joins that lowers this error most, until
-none does. If the plan with settled budgets is better than before, the exchange is made, and the next one is tried.
+The new bundle is built group by group, each time adding the group of a pool that lowers this error most, until none
+does. If the plan with settled budgets is better than before, the exchange is kept. Then the next one is tried.
 
 See THEORY section 3.2.
 """
@@ -22,17 +21,17 @@ import numpy as np
 from privcube.algebra.lattice import Floats, Integers
 from privcube.planning.search.closed_form import NEVER, Bundle, Choice, Choices, optimal_shares, strengths
 
-ENTRY: Final = 15e-9  # seconds per entry of pool x residuals, for one group that joins
-_JOINS: Final = 40  # groups that time is left for, at least, where the pool has to be cut
-_SETTLED: Final = 60  # rounds of budgets
-_LEAST_GAIN: Final = 1e-5
-_LEAST_SHARE: Final = 1e-3
+ENTRY: Final = 15e-9  # price in seconds per entry of pool x residuals, for each group added
+_JOINS: Final = 40  # groups that there must be time to add; a pool too large for that is cut
+_SETTLED: Final = 60  # rounds of adapting budgets, empirically enough to settle them
+_LEAST_GAIN: Final = 1e-5  # relative; an exchange that gains less is not worth the time
+_LEAST_SHARE: Final = 1e-3  # of the budget; bundles below it are dropped, as they hardly matter
 
 
 def exchanged(
     choices: Choices, plan: Sequence[Sequence[Choice]], pool: Sequence[Choice], seconds: float
 ) -> tuple[float, list[Bundle]]:
-    """The error and the bundles of a plan after exchanges, for so many seconds by the price above."""
+    """The error and the bundles of a plan after exchanges, for the given seconds at the price above."""
     pool = pool[: max(1, int(seconds / ENTRY / _JOINS / choices.residuals))]
     speaks = choices.speaks(pool)
     bundles = [list(bundle) for bundle in plan]
@@ -54,7 +53,7 @@ def exchanged(
 
 
 def nearby(choices: Choices, groups: Iterable[Choice]) -> list[Choice]:
-    """Groups, and those that differ from one of them on one axis."""
+    """The groups, followed by all that differ from one of them on a single axis."""
     own = list(dict.fromkeys(groups))
     other = (
         (*group[:axis], option, *group[axis + 1 :])
@@ -66,7 +65,7 @@ def nearby(choices: Choices, groups: Iterable[Choice]) -> list[Choice]:
 
 
 def fitted(choices: Choices, pool: Sequence[Choice], speaks: Floats, precision: Floats, share: float) -> Bundle:
-    """The bundle for a share of the budget that goes best with the precision there is, built group by group."""
+    """The bundle for a share of the budget that best complements a given precision, built group by group."""
     facts = [choices.facts(group) for group in pool]
     rows = np.array([fact.rows for fact in facts], dtype=np.float64)
     parts = np.stack([rows, np.ones(len(rows)), 1 / rows], axis=1)[:, :, None] * speaks[:, None, :]
@@ -94,7 +93,7 @@ def _settled(choices: Choices, bundles: Sequence[Bundle], shares: Floats) -> tup
 
 
 def _ones_and_pairs(shares: Floats) -> Iterator[Integers]:
-    """What to take out: each bundle, then each pair, those of little budget first."""
+    """Bundles to remove: each one, then each pair, those with the smallest shares first."""
     order = np.argsort(shares, kind="stable")
     for count in (1, 2):
         for gone in combinations(order.tolist(), count):

@@ -1,21 +1,22 @@
-"""Bundlings for workloads that are too large to search: thousands of tables of many attributes. Zone: PUBLIC.
+"""Bundlings for workloads too large to search: thousands of tables over many attributes. Zone: PUBLIC.
 
-Where many tables overlap, what they have in common gets known well, and nearly all of the error is that of the residual
-of all attributes of a table, a part prod (1 - 1/n) of the variance of a cell. If a table of c cells, of weight w, is
-answered from a group of r rows with variance v each, that comes to w r prod (1 - 1/n) v over all its cells. So a
-bundling is compared with others by c_g = sum over the tables that g answers, by the shares e that are best for them
-(cube roots, `privcube.algebra.budgets`), and is dropped if its noise would be too wide to be drawn. Of those that
-remain the best few are worked out exactly, by `privcube.planning.search.search`.
+Where many tables overlap, their common parts are known accurately, and nearly all of the error of a table is in the
+residual of all its attributes, a part prod (1 - 1/n) of the variance of a cell. If a table of weight w is answered from
+a group of r rows with variance v each, that amounts to w r prod (1 - 1/n) v over all its cells. So bundlings are
+compared by c_g, the sum of this over the tables that g answers, at the best shares e for them (cube roots,
+`privcube.algebra.budgets`), and a bundling is dropped if its noise would be too wide to be drawn. The best few of the
+rest are evaluated exactly by `privcube.planning.search.search`.
 
-- *Tables by themselves*; they are always among the few.
-- *Stars*: tables that have their largest attribute, or all but one, in common. With n rows of a table in a slice, a
-  bundle has (n+1)(n+2) / n^2 times less variance than its tables alone; so the fewer, the better.
-- *Halves*: three attributes have two in the same half of all, and pairs within a half are half of all pairs: stars that
-  are half as many, and twice as large, as those above, so that their noise is half as wide.
-- *Closed blocks*: attributes are numbered, and to the k of a table comes the one whose number is the exclusive or of
-  theirs. The k + 1 then have exclusive or 0: the same block comes from each k of them, and has k + 1 tables at once
-  (for k = 3 and 2^n attributes the Boolean Steiner quadruple system, for k = 2 and 2^n - 1 the lines of PG(n-1, 2)).
-- *Fourier coefficients* of as many attributes each, where all are binary.
+- *Single tables*, always evaluated.
+- *Stars*: tables that share their largest attribute, or all but one attribute. With n rows of a table in a slice, a
+  bundle has (n+1)(n+2) / n^2 times less variance than its tables alone, so fewer rows are better.
+- *Halves*: if attributes are split into two halves, two of any three are in the same half, and such pairs are half of
+  all pairs. So there are half as many stars as above, twice as large, and their noise is half as wide.
+- *Closed blocks*: attributes are numbered, and the k attributes of a table are joined by the one whose number is the
+  exclusive or of theirs. The k + 1 numbers have exclusive or 0, so each k of them lead to the same block, which holds
+  k + 1 tables at once (for k = 3 and 2^n attributes the Boolean Steiner quadruple system, for k = 2 and 2^n - 1 the
+  lines of PG(n-1, 2)).
+- *Fourier coefficients*, bundled by their number of attributes, if all attributes are binary.
 
 See THEORY section 3.2.
 """
@@ -45,15 +46,15 @@ Bundles = list[list[QueryGroup]]
 
 @dataclass(frozen=True)
 class _Bundling:
-    """Groups that are noised together; of each, how much the error suffers from its variance, its rows in a slice."""
+    """Bundles of groups, with two numbers per group of each bundle."""
 
     bundles: Bundles
-    needs: list[Floats]
-    rows: list[Floats]
+    needs: list[Floats]  # c_g: the error per unit of the group's variance
+    rows: list[Floats]  # of the group, in a slice
 
 
 def bundlings(workload: Workload, guarantee: PureDP, frame: Frame, index: WorkloadIndex, count: int) -> list[Bundles]:
-    """The tables by themselves, and so many other bundlings that promise most."""
+    """The tables separately, followed by the given number of most promising bundlings."""
     weights: defaultdict[QueryGroup, float] = defaultdict(float)
     for table, weight in zip(cells_groups(frame, workload), workload.weights, strict=True):
         weights[table] += weight
@@ -67,7 +68,7 @@ def bundlings(workload: Workload, guarantee: PureDP, frame: Frame, index: Worklo
 
 
 def _promise(candidate: _Bundling, guarantee: PureDP) -> float | None:
-    """About the error of a bundling with its best budgets; None if its noise is too wide to be drawn exactly."""
+    """The approximate error of a bundling at its best budgets; None if its noise is too wide to be drawn exactly."""
     sums, widest = [], []
     for needs, rows in zip(candidate.needs, candidate.rows, strict=True):
         if len(needs) == 1:
@@ -100,14 +101,14 @@ def _candidates(
 
 
 def _own(rows: dict[GroupPart, int], table: QueryGroup) -> int:
-    """The rows of a table times the part of its variance that is in the residual of all its attributes."""
+    """The rows of a table times the part of its variance in the residual of all its attributes."""
     return prod([rows[part] - 1 for part in table])
 
 
 def _stars(
     needs: dict[QueryGroup, float], rows: dict[GroupPart, int], center: Callable[[QueryGroup], tuple[int, ...]]
 ) -> _Bundling:
-    """The tables that have the same axes as their center."""
+    """Bundles of tables with the same center; `center` gives the axes of a table's center."""
     stars: defaultdict[tuple[int, ...], list[QueryGroup]] = defaultdict(list)
     for table in needs:
         stars[center(table)].append(table)
@@ -121,27 +122,27 @@ def _stars(
 
 
 def _in_a_half(axes: Sequence[int], place: dict[int, int]) -> tuple[int, ...]:
-    """Of three attributes the two in the same half of all (even places or odd ones); of others all but the last."""
+    """Of three attributes, two in the same half (even or odd places); of any other number, all but the last."""
     if len(axes) != 3:
         return tuple(axes[:-1])
     odd = [place[axis] & 1 for axis in axes]
     if odd[0] == odd[1] == odd[2]:
-        left_out = sum(place[axis] for axis in axes) % 3  # each about equally often
+        left_out = sum(place[axis] for axis in axes) % 3  # spreads the choice about evenly
     else:
         left_out = odd.index(1) if sum(odd) == 1 else odd.index(0)
     return (*axes[:left_out], *axes[left_out + 1 :])
 
 
 def _closed_blocks(rows: dict[GroupPart, int], weights: dict[QueryGroup, float]) -> dict[QueryGroup, float] | None:
-    """Blocks of one more attribute than the largest tables have, and tables that have no such block, with their needs.
+    """Blocks of one more attribute than the largest tables, and tables without such a block, with their needs.
 
-    None if an attribute is asked for at several levels: the blocks would not be of tables at hand.
+    None if an attribute is used at several levels, as the parts of a block would be ambiguous.
     """
     part_of = {part.axis: part for part in rows}
     if len(part_of) < len(rows):
         return None
     size = max(map(len, weights))
-    number_of = {axis: at + 1 - size % 2 for at, axis in enumerate(sorted(part_of))}  # 0 is nobody's if k is even
+    number_of = {axis: at + 1 - size % 2 for at, axis in enumerate(sorted(part_of))}  # 0 is unused if k is even
     axis_of = {number: axis for axis, number in number_of.items()}
     block_of: dict[tuple[int, ...], QueryGroup] = {}
     blocks: defaultdict[QueryGroup, float] = defaultdict(float)
@@ -160,7 +161,7 @@ def _closed_blocks(rows: dict[GroupPart, int], weights: dict[QueryGroup, float])
 
 
 def _fourier(workload: Workload, frame: Frame, index: WorkloadIndex) -> _Bundling:
-    """The coefficients in bundles by the number of their attributes; what they need is exact."""
+    """The Fourier coefficients, bundled by their number of attributes; their needs are exact."""
     cells = np.array(workload.sizes, dtype=np.float64)
     importance = index.asks.transposed_times(np.array(workload.weights) * cells)
     bundles: defaultdict[int, list[QueryGroup]] = defaultdict(list)

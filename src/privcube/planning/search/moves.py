@@ -1,7 +1,7 @@
-"""Changes that a search offers to a plan, drawn at random: the moves of the annealing. Zone: PUBLIC.
+"""Random changes that a search offers to a plan: the moves of the annealing. Zone: PUBLIC.
 
-A plan is a list of bundles, some of them empty places. A change names the places whose bundles become others; it is
-empty where the dice show nothing that can be done. The generator is seeded and decides about public plans only.
+A plan is a list of bundles; empty ones are free places. A change maps places to their new bundles and is empty if the
+move drawn is impossible. The generator is seeded and decides about public plans only.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ Change = dict[int, Bundle]
 
 
 class Moves:
-    """The changes that the groups of a frame allow, as long as no group has too many rows."""
+    """Draws changes among the groups that a frame allows, none with too many rows."""
 
     def __init__(self, choices: Choices, generator: random.Random, most_rows: int) -> None:
         self._choices, self._random, self._most_rows = choices, generator, most_rows
 
     def fits(self, group: Choice) -> bool:
-        """Whether a group is not too large."""
+        """Whether a group has at most the allowed number of rows."""
         return self._choices.facts(group).rows <= self._most_rows
 
     def change(self, plan: list[Bundle]) -> Change:
-        """One change of a plan: of a group, of a bundle, or of several."""
+        """Draw one change of a plan."""
         draw = self._random
         used = [place for place, bundle in enumerate(plan) if bundle]
         place = draw.choice(used)
         group = draw.choice(plan[place])
         kind = draw.random()
-        changes: tuple[tuple[float, Callable[[], Change]], ...] = (
+        changes: tuple[tuple[float, Callable[[], Change]], ...] = (  # cumulative probabilities, chosen empirically
             (0.40, lambda: self._alter(plan, place, group)),
             (0.50, lambda: self._drop(plan, place, group, used)),
             (0.65, lambda: self._add(plan, used, group)),
@@ -78,7 +78,7 @@ class Moves:
         return {place: [], there: list(dict.fromkeys([*plan[there], *plan[place]]))}
 
     def _slice(self, plan: list[Bundle], place: int) -> Change:
-        """All groups of a bundle get the same option on an axis: often cells, so that they share them, or nothing."""
+        """Give all groups of a bundle the same option on an axis: half of the time any, else nothing."""
         axis = self._random.randrange(len(self._choices.options))
         option = self._random.randrange(len(self._choices.options[axis])) if self._random.random() < 0.5 else 0
         others = list(dict.fromkeys((*group[:axis], option, *group[axis + 1 :]) for group in plan[place]))
@@ -87,7 +87,7 @@ class Moves:
         return {place: others}
 
     def _unite(self, plan: list[Bundle], place: int, group: Choice, used: list[int]) -> Change:
-        """Two groups give way to one that tells what both did."""
+        """Replace two groups by one that covers what both cover."""
         there = self._random.choice(used)
         other = self._random.choice(plan[there])
         if other == group:
@@ -103,7 +103,7 @@ class Moves:
         return change
 
     def _wider(self, axis: int, one: int, other: int) -> int:
-        """The option that tells what both do: the cells of the finer level, unless they are the same."""
+        """An option that covers what two options cover: the cells of the finer level, unless the two are equal."""
         if one == other:
             return one
         options = self._choices.options[axis]
@@ -111,7 +111,7 @@ class Moves:
         return next(at for at, option in enumerate(options) if option.part and option.part.level == level)
 
     def _neighbor(self, group: Choice) -> Choice:
-        """Another option on one axis, or an axis exchanged for another."""
+        """A group with another option on one axis, or with one axis exchanged for another."""
         draw, options = self._random, self._choices.options
         axis = draw.randrange(len(group))
         changed = list(group)

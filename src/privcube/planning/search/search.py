@@ -1,8 +1,8 @@
 """The best groups and bundles that a search finds, as a plan (THEORY section 3.2). Zone: PUBLIC.
 
-`starts` proposes plans that are good for some workload, `annealing` changes them step by step, `exchange` rebuilds
-bundles of the best one. All three judge plans by the closed form of `closed_form`, which knows nothing of data. Where a
-workload is too large for that, the best of a few bundlings is taken (`large`).
+`starts` proposes plans that are good for some workloads, `annealing` changes them step by step, and `exchange` rebuilds
+bundles of the best one. All three judge plans by the data-independent closed form of `closed_form`. If a workload is
+too large for that, the best of a few bundlings is used (`large`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from privcube.progress import PLANNING, Enough, Progress, silent
 from privcube.strategies import clusters
 from privcube.strategies.proposal import Proposal
 
-_COVERINGS: Final[dict[Effort, int]] = {"fast": 2, "normal": 16, "thorough": 48}
-_BUNDLINGS: Final[dict[Effort, int]] = {"fast": 1, "normal": 4, "thorough": 8}  # of a workload too large to search
+_COVERINGS: Final[dict[Effort, int]] = {"fast": 2, "normal": 16, "thorough": 48}  # greedy starts, as time allows
+_BUNDLINGS: Final[dict[Effort, int]] = {"fast": 1, "normal": 4, "thorough": 8}  # for workloads too large to search
 _MANY_TABLES: Final = 600  # greedy coverings of more take longer than a fast search
-_MOST_SPOKEN: Final = 3_000_000  # tables times residuals: what the arrays of a search can hold
+_MOST_SPOKEN: Final = 3_000_000  # tables times residuals: limits the size of the arrays of a search
 
 
 def search_plan(
@@ -44,7 +44,7 @@ def search_plan(
     also: Sequence[Plan] = (),
     progress: Progress = silent,
 ) -> Plan:
-    """The best plan that a search in a frame finds; it also starts from the bundles of given plans in that frame."""
+    """The best plan that a search in a frame finds; `also` are plans in that frame to start from as well."""
     index = WorkloadIndex.of(workload, frame)
     options = replace(options, strategy="search", budgets="iterated")
     if len(workload) * len(index.residuals) > _MOST_SPOKEN:
@@ -63,7 +63,7 @@ def _bundles_of(made: Plan) -> list[list[QueryGroup]]:
 
 
 def _clusters(workload: Workload, guarantee: PureDP, frame: Frame) -> list[list[list[QueryGroup]]]:
-    """The paper's clusters, one bundle each, where the frame is theirs and the workload is not too large."""
+    """The paper's clusters, one bundle each, if the frame is natural and the workload is not too large."""
     if frame.kind == "natural":
         with suppress(PlanError):
             return [[[union] for union in product_groups(clusters.propose(workload, guarantee).groups)]]
@@ -78,7 +78,7 @@ def _best_of_few(
     index: WorkloadIndex,
     progress: Progress,
 ) -> Plan:
-    """The best of a few bundlings, each worked out exactly."""
+    """The best of a few bundlings, each evaluated exactly."""
     progress(PLANNING, 0, None)
     candidates = bundlings(workload, guarantee, frame, index, _BUNDLINGS[options.effort])
     plans: list[Plan] = []

@@ -1,14 +1,14 @@
-"""Where the search for groups and bundles starts: plans that are good for some workload. Zone: PUBLIC.
+"""Starting points for the search for groups and bundles: plans that are good for some workloads. Zone: PUBLIC.
 
 Each is a list of bundles:
 - base counts of the attributes in use;
-- the wanted tables, or the largest of them, by themselves, in one bundle, or in stars: all that share an attribute;
+- the wanted tables, or the largest of them, separately, in one bundle, or in stars of tables that share an attribute;
 - one group per residual, contrasts where an axis allows, bundled by the number of attributes (Fourier coefficients), or
   all in one bundle with the cells of the attribute that most tables have;
-- coverings, fewer tables that hold all wanted ones: greedy for several sizes, and the hyperplanes of a finite
-  projective space. There any t points lie in a hyperplane of PG(t, q), so attributes that are given points, in turn,
-  have all their t-way tables covered. PG(2, q) without a line is the affine plane; q = 1 stands for the thin space of
-  t + 1 points, whose hyperplanes leave out one.
+- coverings, fewer tables that contain all wanted ones: greedy ones of several sizes, and the hyperplanes of a finite
+  projective space. Any t points of PG(t, q) lie in a hyperplane, so if attributes are assigned to points in turn, the
+  hyperplanes cover all t-way tables. PG(2, q) without a line is the affine plane; q = 1 stands for the thin space of
+  t + 1 points, in which a hyperplane omits one point.
 
 See THEORY section 3.2.
 """
@@ -29,23 +29,23 @@ from privcube.model.groups import QueryGroup, cells_groups
 from privcube.model.workload import Workload
 from privcube.planning.search.closed_form import Bundle, Choice, Choices
 
-MOST_ROWS: Final = 2**20  # of one group
-_MOST_GROUPS: Final = 3_000
-_MOST_ENTRIES: Final = 2_000_000  # bundles times residuals
-_MOST_COVERED: Final = 1_500  # tables, for greedy coverings
-_TRIES: Final = 2
-_ORDERS: Final = (1, 2, 3, 4, 5)  # of projective spaces
+MOST_ROWS: Final = 2**20  # of one group, so that a release stays small
+_MOST_GROUPS: Final = 3_000  # groups of residuals, or tables compared in pairs; more take too long for a start
+_MOST_ENTRIES: Final = 2_000_000  # bundles times residuals of a start: 16 MB per plan
+_MOST_COVERED: Final = 1_500  # tables; greedy coverings of more take too long
+_TRIES: Final = 2  # random growths per table of a covering, of which the best is kept
+_ORDERS: Final = (1, 2, 3, 4, 5)  # of projective spaces: 1 and the four smallest prime powers
 _FOUR: Final = ((0, 0, 0, 0), (0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2))  # products in the field of four elements
 
 
 def starts(
     choices: Choices, workload: Workload, coverings: int, also: Iterable[Iterable[Iterable[QueryGroup]]] = ()
 ) -> list[list[Bundle]]:
-    """Plans to start from; `coverings` says how many greedy ones to try, `also` has bundles of groups to use."""
+    """Plans to start from; `coverings` is the number of greedy coverings, `also` are further plans to include."""
     wanted = list(dict.fromkeys(choices.choice(group) for group in cells_groups(choices.frame, workload)))
     largest = _largest(wanted)
     base = tuple(np.array(wanted).max(axis=0).tolist())
-    found = [[[choices.choice(group) for group in bundle] for bundle in bundles] for bundles in also]
+    found = [[list(dict.fromkeys(map(choices.choice, bundle))) for bundle in bundles] for bundles in also]
     for tables in (wanted, largest):
         found += [[[table] for table in tables], [list(tables)], _stars(choices, tables)]
     if choices.residuals <= _MOST_GROUPS:
@@ -63,7 +63,7 @@ def starts(
 
 
 def _largest(tables: Sequence[Choice]) -> list[Choice]:
-    """The tables that are not part of another one; options of cells are in the order of their levels."""
+    """The tables not contained in another; comparing options works because those of cells are ordered by level."""
     levels = np.array(tables)
     if len(tables) > _MOST_GROUPS:
         return list(tables)
@@ -72,7 +72,7 @@ def _largest(tables: Sequence[Choice]) -> list[Choice]:
 
 
 def _stars(choices: Choices, tables: Sequence[Choice]) -> list[Bundle]:
-    """The tables in bundles that share an attribute, the largest attribute first."""
+    """Bundles of tables that share an attribute, starting with the largest attribute."""
     left = list(tables)
     bundles = []
     for axis in sorted(range(len(choices.options)), key=lambda at: -choices.frame.sizes[at][-1]):
@@ -84,11 +84,11 @@ def _stars(choices: Choices, tables: Sequence[Choice]) -> list[Bundle]:
 
 
 def _residuals(choices: Choices) -> list[Bundle]:
-    """A group for every residual, in bundles by the number of its axes."""
+    """A group for every residual, bundled by the number of axes."""
     option = [
         {part.level: at for at, part in enumerate(found.part for found in options) if part is not None}
         for options in choices.options
-    ]  # of a level the last option: its contrasts, if it has any
+    ]  # the last option of a level: its contrasts, if it has any
     bundles: defaultdict[int, Bundle] = defaultdict(list)
     for levels in choices.levels.tolist():
         choice = tuple([option[axis][level] if level else 0 for axis, level in enumerate(levels)])
@@ -97,7 +97,7 @@ def _residuals(choices: Choices) -> list[Bundle]:
 
 
 def _in_slices(residuals: Sequence[Bundle], tables: Sequence[Choice]) -> list[Bundle]:
-    """One bundle of the groups of the residuals, each with the cells of the axis that most tables have."""
+    """One bundle of the residuals' groups, each combined with the cells of the axis that most tables have."""
     levels = np.array(tables)
     axis = int(np.argmax((levels > 0).sum(axis=0)))
     cells = int(levels[:, axis].max())
@@ -109,7 +109,7 @@ def _in_slices(residuals: Sequence[Bundle], tables: Sequence[Choice]) -> list[Bu
 
 
 def _coverings(choices: Choices, tables: Sequence[Choice], count: int) -> Iterator[list[Choice]]:
-    """Greedy coverings by tables of at most so many cells, for limits from the largest wanted table on."""
+    """Greedy coverings by tables of limited size, for several limits from the size of the largest wanted table up."""
     if len(tables) > _MOST_COVERED:
         return
     generator = random.Random(1)
@@ -121,7 +121,7 @@ def _coverings(choices: Choices, tables: Sequence[Choice], count: int) -> Iterat
 
 
 def _cover(choices: Choices, tables: Integers, limit: float, generator: random.Random) -> list[Choice]:
-    """Tables of at most so many cells that hold all the given ones, each holding as many new ones as can be found."""
+    """Tables of at most `limit` cells that contain all the given ones, each chosen to contain many new ones."""
     left, cover = tables, []
     while len(left):
         tried = [_grown(choices, left, limit, generator) for _ in range(_TRIES)]
@@ -132,7 +132,7 @@ def _cover(choices: Choices, tables: Integers, limit: float, generator: random.R
 
 
 def _grown(choices: Choices, left: Integers, limit: float, generator: random.Random) -> Integers:
-    """Some table that is left, with axes added as long as it stays below the limit."""
+    """A random table that is left, with axes added as long as it stays within the limit."""
     choice = left[generator.randrange(len(left))].copy()
     while True:
         missing = left > choice
@@ -155,7 +155,7 @@ def _grown(choices: Choices, left: Integers, limit: float, generator: random.Ran
 
 
 def _designs(choices: Choices, tables: Sequence[Choice]) -> Iterator[list[Choice]]:
-    """Hyperplanes of projective spaces, with the finest level that a table wants on each axis."""
+    """Coverings by hyperplanes of projective spaces, with the finest level that any table uses on each axis."""
     finest = np.array(tables).max(axis=0)
     used = np.flatnonzero(finest).tolist()
     most = max(sum(map(bool, table)) for table in tables)
@@ -178,7 +178,7 @@ def _designs(choices: Choices, tables: Sequence[Choice]) -> Iterator[list[Choice
 
 
 def _projective_space(dimension: int, q: int) -> tuple[int, list[set[int]]]:
-    """How many points PG(dimension, q) has, and its hyperplanes; the points of the first hyperplane come last.
+    """The number of points of PG(dimension, q), and its hyperplanes; the points of the first hyperplane come last.
 
     >>> [(points, len(planes), len(planes[0])) for points, planes in map(_projective_space, [2] * 3, [1, 2, 4])]
     [(3, 3, 2), (7, 7, 3), (21, 21, 5)]
