@@ -61,7 +61,7 @@ bench: $(VENV)/.development
 	$(BIN)/python benchmarks/spark_counting.py
 
 audit: $(VENV)/.development
-	PRIVCUBE_AUDIT_BUNDLES=1000000 PRIVCUBE_AUDIT_PLANS=10 PRIVCUBE_KILLS=300 $(BIN)/python -m pytest \
+	PRIVCUBE_AUDIT_BUNDLES=1000000 PRIVCUBE_AUDIT_PLANS=10 PRIVCUBE_AUDIT_SCHEMAS=75 PRIVCUBE_KILLS=300 $(BIN)/python -m pytest \
 	  tests/audit tests/cli/test_kills.py tests/planning/test_random_plans.py
 
 experiments: $(VENV)/.development

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from orthonormal import orthonormal_coordinates
 
 from privcube.algebra.hashing import bucket_and_sign
 from privcube.algebra.lattice import Family, Part, ResidualIndex, _ListCoder, _PlaceCoder
 from privcube.algebra.residuals import (
     from_residuals,
     level_slice,
-    orthonormal_coordinates,
     real_shares,
     to_residuals,
 )

@@ -27,6 +27,7 @@ import numpy as np
 from privcube.algebra.lattice import Floats
 
 _POWER: Final = 2.5  # of the step: below 4 to converge, and empirically twice as fast as 1
+_FARTHEST: Final = 1e3  # factor by which a step may change an entry, before the power: larger ones only overshoot
 _MOST_STEPS: Final = 400  # a safeguard against slow convergence
 _STALE: Final = 40  # steps without halving the gap, after which rounding keeps it from shrinking further
 _FLOOR: Final = 1e-10  # relative to the mean diagonal of a singular W: added to make it invertible
@@ -36,14 +37,21 @@ _SINGULAR: Final = 1e-13  # per row: a smaller ratio of extreme eigenvalues cann
 def gaussian_optimum(gram: Floats, gap: float) -> tuple[Floats, float]:
     """S, upper triangular with columns of length at most 1, and a lower bound on trace(W X^-1) over all strategies.
 
-    S is within a relative `gap` of the bound, or within rounding error. If W is singular, a little is added to its
-    diagonal, so that S determines all cells, some of them barely.
+    S is within a relative `gap` of the bound, or within rounding error. Cells that no query asks for have columns of
+    zeros. If W is singular apart from those, a little is added to its diagonal, so that S determines all other cells,
+    some of them barely.
 
     >>> gram = np.array([[3.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 3.0]])  # all ranges of three cells
     >>> best, bound = gaussian_optimum(gram, 1e-9)
     >>> np.trace(gram @ np.linalg.inv(best.T @ best)).round(6).tolist(), round(bound, 6)
     (8.739388, 8.739388)
     """
+    asked = np.flatnonzero(np.diag(gram) > 0)
+    if len(asked) < len(gram):
+        best, bound = gaussian_optimum(gram[np.ix_(asked, asked)], gap)
+        spread = np.zeros((len(asked), len(gram)))
+        spread[:, asked] = best
+        return spread, bound
     values = np.linalg.eigvalsh(gram)
     if values[0] < values[-1] * _SINGULAR * len(gram):
         gram = gram + _FLOOR * np.mean(np.diag(gram)) * np.eye(len(gram))
@@ -65,7 +73,7 @@ def gaussian_optimum(gram: Floats, gap: float) -> tuple[Floats, float]:
         if upper <= lower * (1 + gap) or step - halved > _STALE:
             break
         scale = total / float(v.sum())  # X(t v) = X(v) / sqrt(t), and t = scale^2 makes sum v = T
-        v = v * scale**2 * (diagonal / scale) ** _POWER
+        v = v * scale**2 * np.clip(diagonal / scale, 1 / _FARTHEST, _FARTHEST) ** _POWER
     triangle = np.asarray(np.linalg.qr(best, mode="r"))
     signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)
     return triangle * signs[:, None], lower
