@@ -155,7 +155,7 @@ def test_a_plan_changed_after_it_was_made_is_refused() -> None:
     assert made.digest
     object.__setattr__(made, "guarantee", PureDP(2))
     engine = Cube()
-    with pytest.raises(errors.PlanError, match="the plan was changed"):
+    with pytest.raises(errors.PlanError, match="it was changed"):
         measure(made, engine, Book(engine))
     assert engine.events == []
 

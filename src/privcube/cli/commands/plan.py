@@ -53,7 +53,7 @@ _CONFIDENCE: Final = 0.95  # of the margins that relative errors are based on
     is_flag=False,
     flag_value=_SIZES,
     metavar="N,...",
-    help=f"Show the expected relative error of counts of these sizes (default: {_SIZES}).",
+    help=f"Show the expected relative error of counts of these sizes ({_SIZES} if none are given).",
 )
 @click.option(
     "--accuracy",

@@ -38,7 +38,7 @@ _NOT_PROMISED: Final = (
 _VARIANT: Final = {"pure": "Pure DP", "approx": "Approximate DP", "zcdp": "Zero-concentrated DP"}
 _BUNDLED: Final = (
     "The counts of a bundle of groups received joint noise, whose probability falls with the largest L1 norm among the "
-    "groups of the bundle; where all groups of a bundle count some attributes, each cell of those received its own draw"
+    "groups of the bundle; if all groups of a bundle count some attributes, each cell of these received its own draw"
 )
 _DRAWN: Final = {
     "discrete Laplace": "Every count of a group received independent discrete Laplace noise of the group's scale.",

@@ -202,7 +202,7 @@ def require_unchanged(contents: Contents) -> None:
             raise ArtifactError(CHECKSUMS, expected=f"a checksum of {name}", given=Plain("none"))
     for name in contents.changed():
         contents.path(name)
-        changed = Plain("a different one (one of the two files was changed)")
+        changed = Plain("a different one (a file or the list was changed)")
         raise ArtifactError(name, expected=f"the SHA-256 listed in {CHECKSUMS}", given=changed)
 
 
