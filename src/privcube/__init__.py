@@ -1,6 +1,6 @@
 """privcube: data cubes, marginals and contingency tables with a differential-privacy guarantee.
 
-The public names are loaded when first used, so that `import privcube` and `privcube --help` stay quick.
+Public names are loaded on first use, so that `import privcube` and `privcube --help` stay fast.
 """
 
 from __future__ import annotations

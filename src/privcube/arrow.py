@@ -1,7 +1,7 @@
 """Arrow columns from numpy arrays and lists, and back. Zone: PUBLIC.
 
-pyarrow's own conversions look for pandas and load it where it is installed, which takes longer than most commands do.
-These take the bytes as they are; what is not plain numbers or text is left to pyarrow.
+pyarrow's own conversions load pandas if it is installed, which takes longer than most commands. These use the raw bytes
+instead, and leave everything but plain numbers and text to pyarrow.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-_MOST_BYTES: Final = 2**31 - 1  # of text in one column: it is addressed by 32 bits
+_MOST_BYTES: Final = 2**31 - 1  # of text in one column, which Arrow addresses with signed 32-bit offsets
 
 
 def array_of(column: Any) -> NDArray[Any]:
-    """The values of an Arrow column, in one piece or in several.
+    """The values of an Arrow column, chunked or not.
 
     >>> array_of(column_of([3, 1, 2])).tolist()
     [3, 1, 2]
@@ -31,7 +31,7 @@ def array_of(column: Any) -> NDArray[Any]:
 
 
 def column_of(values: NDArray[Any] | Sequence[Any]) -> Any:
-    """An Arrow column of an array, or of a list, which pyarrow would give the same type.
+    """An array or list as an Arrow column, of the type that pyarrow would choose.
 
     >>> [str(column_of(values).type) for values in (np.zeros(2), [1, 2], ["a", "é"], [True], [1, None])]
     ['double', 'int64', 'string', 'bool', 'int64']

@@ -1,4 +1,4 @@
-"""The exceptions of privcube, one tree; every message says what was expected, given and available. Zone: PUBLIC.
+"""All exceptions of privcube in one tree; messages say what was expected, given and available. Zone: PUBLIC.
 
     PrivcubeError
     ├── DeclarationError     something the user declared does not make sense
@@ -7,14 +7,14 @@
     │   ├── GuaranteeError       epsilon, delta, rho, neighbors, rows per person
     │   └── SpecError            a spec.toml: unreadable, unknown key, wrong type
     ├── PlanError            no plan can be made: unknown strategy, or one that cannot answer the workload
-    ├── DataError            records that cannot be read, or that a policy of the schema refuses; quotes no value
-    ├── LedgerError          a ledger that cannot be read or written, was changed, or is another's; a step out of order
+    ├── DataError            records that cannot be read, or that the schema refuses; quotes no value
+    ├── LedgerError          a ledger that is unreadable, unwritable, changed or for other data; a step out of order
     ├── QueryError           a question that a release cannot answer
-    ├── ArtifactError        an artifact or an export that cannot be written, cannot be read, or was changed
+    ├── ArtifactError        an artifact or export that cannot be written or read, or was changed
     ├── DraftError           a schema drafted from data was not confirmed by a person
-    └── MissingExtraError    an optional library is needed and not installed
+    └── MissingExtraError    a required optional library is not installed
 
-The command line catches PrivcubeError once, prints its one sentence and exits with code 2.
+The command line catches PrivcubeError in one place, prints its one-sentence message and exits with code 2.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-_MOST_NAMED: Final = 12
-_LONGEST_QUOTE: Final = 80
+_MOST_NAMED: Final = 12  # names listed in a message, to keep it readable
+_LONGEST_QUOTE: Final = 80  # characters of a value quoted in a message, to keep it on one line
 _NOTHING: Final = object()
 
 
 class PrivcubeError(Exception):
-    """Root of all errors raised on purpose.
+    """Root of all errors that privcube raises deliberately.
 
     >>> print(PrivcubeError("strategy", expected="a known name", given="fourrier",
     ...                     available=["fourier", "marginals"]))
@@ -58,7 +58,7 @@ class PrivcubeError(Exception):
         super().__init__(sentence)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Rebuilt without __init__, whose arguments are gone: an error must survive the way back from a worker process.
+        # Unpickle without __init__, whose arguments are not kept: errors must survive the trip from a worker process.
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
@@ -67,39 +67,39 @@ class DeclarationError(PrivcubeError, ValueError):
 
 
 class SchemaError(DeclarationError):
-    """Attributes, values, bins or levels."""
+    """The declared attributes, values, bins or levels do not make sense."""
 
 
 class WorkloadError(DeclarationError):
-    """Tables, weights or ranges."""
+    """The requested tables, weights or ranges do not make sense."""
 
 
 class GuaranteeError(DeclarationError):
-    """Epsilon, delta, rho, neighbors or rows per person."""
+    """The declared epsilon, delta, rho, neighbors or rows per person do not make sense."""
 
 
 class SpecError(DeclarationError):
-    """A spec.toml that cannot be read, has an unknown key or a value of the wrong type."""
+    """A spec.toml cannot be read, has an unknown key or has a value of the wrong type."""
 
 
 class PlanError(PrivcubeError):
-    """No plan can be made from what was asked."""
+    """No plan can be made for the request."""
 
 
 class DataError(PrivcubeError):
-    """Records that cannot be read, or that a policy of the schema refuses; the message quotes no value."""
+    """Records cannot be read or are refused by the schema; the message quotes no value."""
 
 
 class LedgerError(PrivcubeError):
-    """A ledger that cannot be read or written, was changed, or is another's; or a step of a release out of order."""
+    """A ledger is unreadable, unwritable, changed or for other data; or a release took its steps out of order."""
 
 
 class QueryError(PrivcubeError):
-    """A question that a release cannot answer."""
+    """A release cannot answer a question."""
 
 
 class ArtifactError(PrivcubeError):
-    """An artifact or an export that cannot be written, cannot be read, or was changed."""
+    """An artifact or export cannot be written or read, or was changed."""
 
 
 class DraftError(PrivcubeError):
@@ -107,11 +107,11 @@ class DraftError(PrivcubeError):
 
 
 class MissingExtraError(PrivcubeError):
-    """An optional library is needed and not installed."""
+    """A required optional library is not installed."""
 
 
 class Plain(str):
-    """Words of ours in a message, not of the user: they stand without quotation marks.
+    """Our own words in a message, shown without the quotation marks that user input gets.
 
     >>> print(PlanError("tables", expected="at least one", given=Plain("none")))
     tables: expected at least one, given none
@@ -120,21 +120,21 @@ class Plain(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        # Names of attributes may stand in it, and those may hold what moves a terminal's cursor.
+        # The text may contain attribute names, and those may contain terminal control characters.
         return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in self)
 
 
 def quoted(value: object) -> str:
-    """The value as Python would write it, cut to a line."""
+    """The repr of a value, truncated to fit on a line."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # an integer of thousands of digits, or tables nested by the thousand
+    except (ValueError, RecursionError):  # an integer with thousands of digits, or deeply nested tables
         text = f"a {type(value).__name__} too long to show"
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}... ({len(text):,} characters)"
 
 
 def counted(number: int) -> str:
-    """A whole number of any length, for people.
+    """A whole number of any size, formatted for people.
 
     >>> counted(1234567), counted(10**40)
     ('1,234,567', 'about 1e40')
@@ -145,7 +145,7 @@ def counted(number: int) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """A few names and how many more there are."""
+    """The first few names, and how many more there are."""
     known = list(names)
     shown = ", ".join(known[:_MOST_NAMED]) if known else "nothing"
     return shown if len(known) <= _MOST_NAMED else f"{shown} and {len(known) - _MOST_NAMED:,} more"

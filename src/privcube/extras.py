@@ -1,4 +1,4 @@
-"""Optional libraries: loaded when first needed, with a helpful message when missing. Zone: PUBLIC."""
+"""Optional libraries, loaded when first needed, with a helpful message if missing. Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from privcube.errors import MissingExtraError
 
 
 def load(module: str, *, extra: str, purpose: str) -> Any:
-    """Import an optional library, or say how to install it.
+    """Import an optional library, or raise an error that says how to install it.
 
     >>> load("no_such_library", extra="linear", purpose="linear programs")
     Traceback (most recent call last):

@@ -27,7 +27,7 @@ from privcube.sensitive.sources import engine_for
 
 
 def draft_spec(source: str | Path) -> Spec:
-    """A spec for a CSV file with its attributes drafted from the data; refused for release until confirmed."""
+    """A spec for a CSV file, with attributes drafted from the data; a release refuses it until they are confirmed."""
     return Spec(
         data=DataSource(source=str(source)),
         guarantee=PureDP(1),
@@ -49,12 +49,12 @@ def release(
     """Count the source, add the plan's noise once, and recover the tables.
 
     The source is a path, a URL, a Spark DataFrame, or a table of pandas, polars, pyarrow, DuckDB or another library
-    that has `__arrow_c_stream__`; `table` or `query` say what to read in a database, `person` names the column of the
-    protected unit. Without a ledger the release is checked against its own guarantee only, and nothing remembers what
-    was spent.
+    that has `__arrow_c_stream__`; `table` or `query` selects what to read from a database, and `person` names the
+    column that identifies the protected unit. Without a ledger, the release is checked only against its own guarantee,
+    and nothing records what was spent.
 
-    Tables are recovered when the first of them is asked for. With `progress`, which is told of every stage
-    (`privcube.progress`), they are recovered before this returns.
+    Tables are recovered when the first one is requested, or before this returns if `progress` is given, which is
+    called at every stage (`privcube.progress`).
     """
     payer = _Payer(MemoryLedger(plan.guarantee) if ledger is None else ledger)
     engine = engine_for(source, table, query)
@@ -66,18 +66,18 @@ def release(
 
 
 def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), progress: Progress = silent) -> Path:
-    """A spec's release from microdata to its output folder; paths are relative to `folder`, that of the spec.
+    """Publish a spec's release, from microdata to its output folder; paths are relative to `folder`, where the spec is.
 
-    The order of events makes a crash cost budget and never privacy (`privcube.sensitive.ledger`): what can be checked
-    without records is checked; the charge is durable before a record is read; the artifact is staged and synced; the
-    ledger commits to its digest; the folder gets its name; the ledger says that it is published.
+    The order of steps ensures that a crash costs budget, never privacy (`privcube.sensitive.ledger`): check what can be
+    checked without records; make the charge durable before reading a record; stage and sync the artifact; commit its
+    digest to the ledger; give the folder its final name; mark the release as published in the ledger.
     """
     progress(PLANNING, 0, None)
     planned = _plan_of(spec, plan, progress)
     output = folder / spec.output
     if os.path.lexists(output):
         raise SpecError(
-            f"output {spec.output!r}", expected="a new folder (nothing is overwritten)", given=Plain("one that exists")
+            f"output {spec.output!r}", expected="a new folder (nothing is overwritten)", given=Plain("an existing one")
         )
     ledger = None if spec.ledger is None else _open(spec, folder)
     staged = output.parent / f".{output.name}.staged-{planned.digest[:12]}-{os.getpid()}"
@@ -102,19 +102,21 @@ def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), prog
             ledger.publish(int(number or 0))
     except BaseException:
         if not (ledger is not None and _is_committed(ledger, staged)):
-            shutil.rmtree(staged, ignore_errors=True)  # committed bytes stay, for `privcube ledger recover`
+            shutil.rmtree(staged, ignore_errors=True)  # keep committed bytes for `privcube ledger recover`
         raise
     return output
 
 
 def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
-    """The plan of a spec; one that was made before must still be what the spec asks for."""
+    """The plan of a spec; a plan made earlier must still match the spec."""
     spec.schema.require_confirmed()
     if plan is None:
         return plan_as(spec.workload, spec.guarantee, spec.options, progress=progress)
     if plan.workload != spec.workload or plan.guarantee != spec.guarantee:
         raise PlanError(
-            "plan", expected="the schema, tables and guarantee of the spec", given=Plain("others: the spec was changed")
+            "plan",
+            expected="the schema, tables and guarantee of the spec",
+            given=Plain("different ones (the spec was changed)"),
         )
     return plan
 
@@ -124,7 +126,7 @@ def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
 
 @dataclass(frozen=True)
 class LedgerStatus:
-    """What a ledger says: its data set, its total, what is left, and every release."""
+    """The contents of a ledger: its data set, its total, what is left, and every release."""
 
     dataset: str
     total: Guarantee
@@ -141,12 +143,12 @@ def ledger_status(spec: Spec, *, folder: Path = Path()) -> LedgerStatus:
 
 
 def ledger_knows(spec: Spec, head: str, *, folder: Path = Path()) -> bool:
-    """Whether an artifact's head is in the ledger of a spec; if not, an old copy was restored, or it is another."""
+    """Whether the ledger of a spec contains an artifact's head; if not, it is an old copy or a different ledger."""
     return _open(spec, folder, create=False).contains(head)
 
 
 def recover_ledger(spec: Spec, *, folder: Path = Path()) -> list[tuple[int, str]]:
-    """After a crash: publish the very bytes that were committed, abandon the rest; number and new state of each.
+    """Clean up after a crash: publish exactly what was committed, abandon the rest; return numbers and new states.
 
     Releases that are still running are abandoned, too, and will fail; their budget stays spent.
     """
@@ -163,7 +165,7 @@ def recover_ledger(spec: Spec, *, folder: Path = Path()) -> list[tuple[int, str]
 
 
 def _is_published(entry: Entry) -> bool:
-    """Whether the committed bytes are in the final folder, where they are put if they are still staged."""
+    """Whether the committed bytes are in the final folder, after moving them there if they were still staged."""
     staged, final = Path(entry.staged or ""), Path(entry.final or "")
     if not os.path.lexists(final) and is_unchanged(staged, entry.artifact):
         _rename(staged, final)
@@ -175,19 +177,19 @@ def _open(spec: Spec, folder: Path, *, create: bool = True) -> DurableLedger:
         raise LedgerError("ledger", expected="a ledger in the spec: [privacy] ledger = ...", given=Plain("none"))
     location = spec.ledger.path if is_url(spec.ledger.path) else str(folder / spec.ledger.path)
     if not create and not is_url(location) and not Path(location).exists():
-        raise LedgerError(f"ledger {spec.ledger.path!r}", expected="a file that is there; a release creates it")
+        raise LedgerError(f"ledger {spec.ledger.path!r}", expected="an existing file (a release creates it)")
     return open_ledger(location, dataset=dataset_name(spec.data), total=spec.ledger.total)
 
 
 class _Payer:
-    """Remembers the receipt of the one charge."""
+    """Passes the one charge on to a ledger and keeps the receipt."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.provenance: dict[str, Any] = {}
 
     def charge(self, digest: str, guarantee: Guarantee) -> None:
-        """Pass the charge on."""
+        """Charge the ledger, and keep the receipt as provenance."""
         receipt = self._ledger.charge(digest, guarantee)
         if isinstance(receipt, Receipt):
             total = getattr(self._ledger, "total", guarantee)
@@ -201,13 +203,13 @@ def _is_committed(ledger: DurableLedger, staged: Path) -> bool:
 
 
 def dataset_name(data: DataSource) -> str:
-    """What the ledger calls the data: the source as the spec has it, without user and password.
+    """The ledger's name for the data: the source as written in the spec, without user and password.
 
     >>> dataset_name(DataSource(source="postgresql://ann:secret@db/hospital", table="discharges"))
     'postgresql://db/hospital, table discharges'
     """
     source = data.source
-    if is_url(source):  # whatever stands before the last @ may be a password, also one that was not encoded
+    if is_url(source):  # anything before the last @ may be a password, even one that is not URL-encoded
         scheme, mark, rest = source.partition("://")
         source = scheme + mark + rest.rpartition("@")[2].partition("?")[0]
     what = f", table {data.table}" if data.table else f", query {' '.join(data.query.split())}" if data.query else ""
@@ -216,7 +218,7 @@ def dataset_name(data: DataSource) -> str:
 
 
 def is_url(text: str) -> bool:
-    """Whether a source or ledger is not a path."""
+    """Whether a source or ledger is a URL or a Spark table, not a path."""
     return "://" in text or text.startswith("spark:")
 
 
@@ -228,7 +230,7 @@ def _make(folder: Path) -> None:
         folder.mkdir()
     except OSError as problem:
         raise SpecError(
-            f"output {folder.parent.name or '.'!r}", expected="a folder to write in", given=Plain(problem.strerror)
+            f"output {folder.parent.name or '.'!r}", expected="a writable folder", given=Plain(problem.strerror)
         ) from None
 
 

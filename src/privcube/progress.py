@@ -1,10 +1,10 @@
-"""How far long work has come, for a display. Zone: PUBLIC.
+"""Progress of long-running work, for display. Zone: PUBLIC.
 
-A callback is told the stage, how much of it is done and how much there is, None if that is not known. Only the engines
-tell of records, and their numbers are exact: a display of those is for the custodian's screen and is not kept. All
-other stages count tables, files and cells of the plan, which are public.
+A callback receives the stage, how much of it is done, and the total (None if unknown). Only the engines count records,
+and those numbers are exact: show them on the custodian's screen only, and do not store them. All other stages count
+tables, files and cells of the plan, which are public.
 
-A callback may end a search for a plan: if it raises `Enough` in the stage "planning", the best plan so far is taken.
+A callback can end the search for a plan by raising `Enough` in the stage "planning": the best plan so far is used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Item = TypeVar("_Item")
 
 
 class Enough(Exception):  # noqa: N818 (nothing went wrong)
-    """Raised by a callback while a plan is searched for: take the best one so far."""
+    """Raised by a callback to end the search for a plan and use the best one so far."""
 
 
 def silent(stage: str, done: int, total: int | None) -> None:
@@ -38,20 +38,20 @@ def silent(stage: str, done: int, total: int | None) -> None:
 
 
 class Work:
-    """A stage that is done bit by bit."""
+    """A stage that reports its progress step by step."""
 
     def __init__(self, progress: Progress, stage: str, total: int) -> None:
         self._progress, self._stage, self._total, self._done = progress, stage, total, 0
         progress(stage, 0, total)
 
     def add(self, amount: int = 1) -> None:
-        """So much more is done; what is tried again after a failure does not count beyond the total."""
+        """Report more work as done; work repeated after a failure never pushes the count past the total."""
         self._done = min(self._done + amount, self._total)
         self._progress(self._stage, self._done, self._total)
 
 
 def told(items: Sequence[_Item], stage: str, progress: Progress) -> Iterator[_Item]:
-    """The items one by one; each is done when the next is asked for.
+    """Yield the items, reporting each as done when the next one is requested.
 
     >>> [item for item in told("ab", WRITING, print)]
     writing tables 0 2

@@ -1,4 +1,4 @@
-"""The version, where every zone may read it. Zone: PUBLIC."""
+"""The version, which every zone may import. Zone: PUBLIC."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_conditions(text: str, cells: list[int]) -> None:
         (["age=a..b"], "a finite number"),
         (["age=1e99999999..15"], "a finite number"),
         (["rooms=1..4"], "one of its labels"),
-        (["rooms=5..1"], "first label before the last"),
+        (["rooms=5..1"], "first label to come before the last"),
         (["code=20"], "one of its labels"),
         (["code=-1"], "one of its labels"),
         (["code=" + "9" * 5000], "one of its labels"),

@@ -47,8 +47,8 @@ def test_json_is_ascii(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0.95, "95 %"), (0.999, "99.9 %"), (0.9999, "99.99 %"), (0.5, "50 %"), (1.48, "148 %"), (12.0, "1,200 %"),
-     (0.0998, "10 %"), (0.098, "9.8 %"), (0.00123, "0.12 %")],
+    [(0.95, "95%"), (0.999, "99.9%"), (0.9999, "99.99%"), (0.5, "50%"), (1.48, "148%"), (12.0, "1,200%"),
+     (0.0998, "10%"), (0.098, "9.8%"), (0.00123, "0.12%")],
 )  # fmt: skip
 def test_percent(share: float, text: str) -> None:
     assert percent(share) == text
@@ -92,8 +92,8 @@ def test_progress_shows_shares_and_is_gone_in_the_end(terminal: _Terminal) -> No
     frames = terminal.getvalue().split("\r\x1b[K")
     assert frames[0] == ""
     assert frames[1:3] == ["reading records /", "reading records -"]
-    assert frames[3] == "counting tables [#######-----------------------] 25 %"
-    assert frames[4] == "counting tables [###############---------------] 50 %, about 2 s left"
+    assert frames[3] == "counting tables [#######-----------------------] 25%"
+    assert frames[4] == "counting tables [###############---------------] 50%, about 2 s left"
     assert frames[-1] == ""
     assert "123456" not in terminal.getvalue()
 
@@ -113,7 +113,7 @@ def test_time_left_is_that_of_a_stage_that_is_taken_up_again(terminal: _Terminal
         progress("recovering tables", 0, 5)
         progress("checking tables", 60, 100)
         progress("checking tables", 70, 100)
-    assert terminal.getvalue().split("\r\x1b[K")[-2].endswith("70 %, about 3 s left")
+    assert terminal.getvalue().split("\r\x1b[K")[-2].endswith("70%, about 3 s left")
 
 
 def test_commands_show_bars_on_a_terminal(said: Said, ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def test_commands_show_bars_on_a_terminal(said: Said, ready: Path, monkeypatch: 
         text = said(*command.split())
         frames = screen.getvalue().split("\r\x1b[K")
         assert [stage for stage in stages if not any(frame.startswith(stage) for frame in frames)] == []
-        assert any("100 %" in frame for frame in frames)
+        assert any("100%" in frame for frame in frames)
         assert frames[-1] == ""
         if command.startswith("verify"):
             assert len(text.splitlines()) == len(plain[1].splitlines())

@@ -59,9 +59,9 @@ def test_relative_errors_of_counts(said: Said, write_spec: Write) -> None:
     assert both["margin"] == pytest.approx(2.118 * 1.841347**0.5, rel=1e-2)
     assert both["relative_error"] == pytest.approx({"50": both["margin"] / 50, "500": both["margin"] / 500})
     text = said("plan", "spec.toml", "--count", "50,500")
-    assert "Relative error to expect (95 % confidence)" in text
+    assert "Expected relative error (95% confidence)" in text
     (line,) = [line.split() for line in text.splitlines() if line.startswith("sex x age ") and "±" in line]
-    assert line[3:] == ["±", "2.9", f"{2 * both['margin']:.2g}", "%", f"{both['margin'] / 5:.2g}", "%"]
+    assert line[3:] == ["±", "2.9", f"{2 * both['margin']:.2g}%", f"{both['margin'] / 5:.2g}%"]
 
 
 def test_relative_errors_of_a_few_sizes_if_none_is_given(said: Said, write_spec: Write) -> None:
@@ -111,7 +111,7 @@ def test_accuracy_is_for_the_worst_table_if_none_is_named(said: Said, write_spec
     write_spec(plan=BASE_COUNTS)
     assert _answer(said, "--accuracy", "5")["accuracy"]["table"] == "sex"
     text = said("plan", "spec.toml", "--accuracy", "5 at 99%")
-    assert "Accuracy    ± 5 with 99 % confidence for each number of sex needs epsilon = " in text
+    assert "Accuracy    ± 5 with 99% confidence for each number of sex needs epsilon = " in text
     assert "half the margin takes twice the epsilon" in text
     write_spec(privacy='rho = "0.5"', plan=BASE_COUNTS)
     assert "half the margin takes four times the rho" in said("plan", "spec.toml", "--accuracy", "5 at 99%")
@@ -137,8 +137,8 @@ def test_several_accuracies_and_the_plan_that_reaches_them(
     text = said("plan", "spec.toml", "--accuracy", wanted, "--save", "plan.json")
     kept = Plan.from_json((tmp_path / "plan.json").read_text(encoding="utf-8"))
     epsilon = decimal_text(kept.guarantee.amounts["epsilon"])
-    assert f"A plan made for it needs epsilon = {epsilon} only (--save FILE writes that one)" in text
-    assert "It spends nothing on other tables: their standard errors are up to " in text
+    assert f"A plan made for it needs only epsilon = {epsilon} (--save FILE writes that plan)" in text
+    assert "It spends nothing on other tables, whose standard errors are then up to " in text
     assert f"wrote plan.json; set epsilon = {epsilon} in spec.toml; next: `privcube release spec.toml" in text
     found = _answer(said, "--accuracy", wanted)["accuracy"]
     assert [line["table"] for line in found["targets"]] == ["sex x age", "sex"]
@@ -207,6 +207,6 @@ def test_everything_at_once(said: Said, write_spec: Write) -> None:
         "accuracy",
     }
     text = said("plan", "spec.toml", "--compare", "--explain", "--accuracy", "9", "--count")
-    words = ("Guarantee ", "Strategies by", "The plan, ", "Relative error", "Accuracy ")
+    words = ("Guarantee ", "Strategies by", "The plan, ", "Expected relative error", "Accuracy ")
     places = [text.index(word) for word in words]
     assert places == sorted(places)

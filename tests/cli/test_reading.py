@@ -79,7 +79,7 @@ def test_verify_asks_the_ledger(said: Said, here: Here, ready: Path) -> None:
     assert said("verify", "one", "--spec", "spec.toml").endswith("one: all checks passed\n")
     result = here("verify", "two", "--spec", "spec.toml")
     assert result.code == 1
-    assert "FAIL  ledger: the ledger has no event that paid for this release" in result.out
+    assert "FAIL  ledger: the ledger does not contain the charge for this release" in result.out
     assert result.out.endswith("two: 1 check failed\n")
 
 
@@ -131,13 +131,13 @@ def test_show_says_what_the_release_says(said: Said, released: Path) -> None:
 
 def test_show_prints_aligned_columns(said: Said, released: Path) -> None:
     lines = said("show", "out", "sex x age", "--rows", "12").splitlines()
-    assert lines[0] == "sex x age: 20 cells; each margin holds with 95 % confidence"
+    assert lines[0] == "sex x age: 20 cells; each margin holds with 95% confidence"
     table = lines[2:15]
     assert len({len(line) for line in table}) == 1
     assert len({line.index("±") for line in table[1:]}) == 1
     assert lines[15] == "... and 8 more lines (--rows 0 shows all)"
-    assert "hold for all 20 numbers at once with 95 % confidence" in lines[-1]
-    assert said("show", "out", "total").splitlines()[0] == "total: 1 cell; each margin holds with 95 % confidence"
+    assert "hold for all 20 numbers at once with 95% confidence" in lines[-1]
+    assert said("show", "out", "total").splitlines()[0] == "total: 1 cell; each margin holds with 95% confidence"
 
 
 def test_wrong_tables(refused_here: Said, released: Path) -> None:

@@ -61,7 +61,7 @@ def test_from_init_to_ledger(privcube: Command, ready: Path) -> None:
     assert run("verify", "out", "--spec", "spec.toml").endswith("out: all checks passed\n")
     assert run("export", "out", "--format", "csv", "--to", "tables.csv") == "wrote 3 tables to tables.csv\n"
     assert "epsilon 1.5 of 2.5; 1 is spent" in run("ledger", "spec.toml")
-    assert "out is as it was published" in run("ledger", "check", "spec.toml")
+    assert "out is unchanged" in run("ledger", "check", "spec.toml")
     assert {file.name for file in ready.iterdir()} == {
         "people.csv", "spec.toml", "plan.json", "ledger.db", "out", "tables.csv",
     }  # fmt: skip
@@ -77,7 +77,7 @@ def test_demo_in_an_empty_folder(privcube: Command, tmp_path: Path) -> None:
         assert f"$ privcube {step} privcube-demo/" in text
     assert "Published   privcube-demo/out: 38 tables, 1,089 cells" in text
     assert "privcube-demo/out: all checks passed" in text
-    assert "What to look at next:" in text
+    assert "Where to go from here:" in text
     assert (home / "out" / "PRIVACY.md").exists()
     with (home / "discharges.csv").open(encoding="utf-8") as stream:
         rows = Counter(line.partition(",")[0] for line in stream)
@@ -127,7 +127,7 @@ def test_a_spec_in_another_folder(said: Said, ready: Path, monkeypatch: pytest.M
 def test_a_release_without_a_ledger_says_so(said: Said, write_spec: Write, write_people: Callable[[], Path]) -> None:
     write_people()
     write_spec(plan=MARGINALS)
-    assert "nothing remembers what was spent" in said("release", "spec.toml")
+    assert "nothing records what was spent" in said("release", "spec.toml")
 
 
 def test_releases_beyond_the_total_are_refused(said: Said, refused_here: Said, ready: Path) -> None:
@@ -181,10 +181,10 @@ def test_a_plan_that_was_edited_is_refused(said: Said, refused_here: Said, ready
     file = ready / "plan.json"
     document = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps({**document, "denominator": document["denominator"] // 2}), encoding="utf-8")
-    assert "it was changed" in refused_here("release", "spec.toml", "--plan", "plan.json")
-    assert "a file that can be read" in refused_here("release", "spec.toml", "--plan", "nowhere.json")
+    assert "the plan was changed" in refused_here("release", "spec.toml", "--plan", "plan.json")
+    assert "a readable file" in refused_here("release", "spec.toml", "--plan", "nowhere.json")
     file.write_bytes(b"\xff\xfe")
-    assert "not text in UTF-8" in refused_here("release", "spec.toml", "--plan", "plan.json")
+    assert "text that is not UTF-8" in refused_here("release", "spec.toml", "--plan", "plan.json")
 
 
 def test_a_plan_printed_by_plan_is_taken_too(said: Said, ready: Path) -> None:
@@ -316,7 +316,7 @@ def test_a_ledger_in_rho(said: Said, write_spec: Write, write_people: Callable[[
 def test_check_finds_a_folder_that_was_changed_or_moved(said: Said, here: Here, ready: Path) -> None:
     said("release", "spec.toml")
     (ready / "out").rename(ready / "moved")
-    assert "no longer in out" in said("ledger", "check", "spec.toml")
+    assert "missing from out" in said("ledger", "check", "spec.toml")
     (ready / "moved").rename(ready / "out")
     (ready / "out" / "release.json").write_text("{}", encoding="utf-8")
     result = here("ledger", "check", "spec.toml")
@@ -338,7 +338,7 @@ def test_recovery_publishes_the_very_bytes_after_a_crash_before_the_rename(
     assert subprocess.run([sys.executable, "-c", code], cwd=ready, check=False).returncode == 9
     (staged,) = [name for name in ready.iterdir() if "staged" in name.name]
     bytes_of = {name: (staged / name).read_bytes() for name in _files(staged) if (staged / name).is_file()}
-    assert "If none is running, clean up: privcube ledger recover spec.toml" in said("ledger", "spec.toml")
+    assert "If none is running, clean up with: privcube ledger recover spec.toml" in said("ledger", "spec.toml")
     assert said("ledger", "recover", "spec.toml") == "release 1: published\n"
     assert bytes_of == {name: (ready / "out" / name).read_bytes() for name in bytes_of}
     assert not staged.exists()

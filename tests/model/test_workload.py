@@ -135,7 +135,7 @@ def test_contains_and_weight() -> None:
     workload = Workload.all_kway(SMALL, 1)
     assert ("sex",) in workload
     assert ("sex", "age") not in workload
-    with pytest.raises(WorkloadError, match=r"one in the workload, given 'sex x age'.*available: sex, race, age"):
+    with pytest.raises(WorkloadError, match=r"a table of the workload, given 'sex x age'.*available: sex, race, age"):
         workload.weight(("sex", "age"))
 
 

@@ -205,7 +205,7 @@ def test_unknown_names_are_refused_with_what_there_is() -> None:
     with pytest.raises(errors.PlanError, match="did you mean 'fourier'"):
         plan(workload, PureDP(1), "furier")
     for option in ("budgets", "recovery", "effort"):
-        with pytest.raises(errors.PlanError, match=f"{option}: expected one of them"):
+        with pytest.raises(errors.PlanError, match=f"{option}: expected a known name"):
             plan(workload, PureDP(1), **{option: "best"})
     with pytest.raises(errors.PlanError, match="PureDP"):
         plan(workload, 1.0)

@@ -129,7 +129,7 @@ def test_sheets_have_names_that_excel_takes() -> None:
 
 def test_a_table_too_long_for_a_sheet_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "_MOST_ROWS", 4)
-    with pytest.raises(ArtifactError, match="below 4 rows"):
+    with pytest.raises(ArtifactError, match="under 4 rows"):
         written(tmp_path, "xlsx", ("=sex", "age"))
     assert list(tmp_path.iterdir()) == []
 

@@ -1,1 +1,1 @@
-"""The command line: one file per command, thin. Heavy libraries are imported inside the commands."""
+"""The command line: one thin module per command, which imports heavy libraries only when it runs."""

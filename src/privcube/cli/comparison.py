@@ -1,4 +1,4 @@
-"""Strategies side by side, by the error to expect of each table."""
+"""Comparison of strategies by the predicted error of each table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from privcube.progress import Progress, silent
 
 @dataclass(frozen=True)
 class Compared:
-    """What to expect of a strategy: standard errors of a cell, over all tables and per table; or why it cannot be."""
+    """A strategy's predicted standard errors of a cell, over all tables and per table, or why it cannot be used."""
 
     strategy: str
     std_error: float | None
@@ -29,9 +29,9 @@ class Compared:
 def compared(
     workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress = silent
 ) -> list[dict[str, Any]]:
-    """All strategies, the one with the least weighted error first, those that cannot be used last.
+    """All strategies by increasing weighted error; those that cannot be used come last.
 
-    As with "auto", budgets and recovery that are both optimal are iterated.
+    As with "auto", budgets are iterated if budgets and recovery are both optimal.
     """
     names = [table_name(table) for table in workload]
     found: list[tuple[float, Compared]] = []
@@ -47,7 +47,7 @@ def compared(
 
 
 def show_comparison(strategies: list[dict[str, Any]], *, most_tables: int) -> None:
-    """Print two tables: strategies with their error over all tables, then table by table."""
+    """Print the errors of the strategies, first over all tables, then table by table."""
     usable = [line for line in strategies if line["refused"] is None]
     say()
     say("Strategies by predicted standard error of a cell, the best for this workload first:")

@@ -1,4 +1,4 @@
-"""What a shell completes: strategies, and the tables and conditions of the release or spec at hand."""
+"""Shell completion of strategies, and of the tables and conditions of a release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def strategies(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of strategies."""
+    """Complete the name of a strategy."""
     from typing import get_args
 
     from privcube.model.options import Strategy
@@ -21,7 +21,7 @@ def strategies(context: click.Context, parameter: click.Parameter, incomplete: s
 
 
 def tables(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Tables of the release, and attributes."""
+    """Complete a table or an attribute of the release."""
     from privcube.model.workload import table_name
 
     workload = _workload(context)
@@ -32,7 +32,7 @@ def tables(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 
 def conditions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Attributes of the release, then their labels."""
+    """Complete an attribute of the release, then one of its labels."""
     workload = _workload(context)
     if workload is None:
         return []
@@ -44,7 +44,7 @@ def conditions(context: click.Context, parameter: click.Parameter, incomplete: s
 
 
 def _workload(context: click.Context) -> Workload | None:
-    """The tables of the release that the command is about; None, and no complaint, if it cannot be read."""
+    """The workload of the release that the command names; None if it cannot be read."""
     from privcube.errors import PrivcubeError
     from privcube.model.plan import Plan
 

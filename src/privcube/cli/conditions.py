@@ -1,4 +1,4 @@
-"""Conditions of a query as people write them: sex=F, age=30..40, ward=surgery,medicine, age.stage="[0, 15)"."""
+"""Query conditions as people write them: sex=F, age=30..40, ward=surgery,medicine, age.stage="[0, 15)"."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from privcube.model.schema import Schema
 
 Label = str | int | bool
 
-_MOST_DIGITS: Final = 12  # of a code
+_MOST_DIGITS: Final = 12  # of a code: more than any attribute has, and int() stays fast
 
 
 def conditions_from(schema: Schema, texts: Iterable[str]) -> dict[str, Any]:
-    """The selections (`privcube.released.selection`) that the texts describe, at most one per attribute.
+    """The selections (`privcube.released.selection`) that texts describe, at most one per attribute.
 
     >>> schema = Schema([Attribute("sex", values=["F", "M"]), Attribute("age", bins=[0, 18, 30, 65])])
     >>> conditions_from(schema, ["sex=F", "age=18..65"]), conditions_from(schema, ["age=[0, 18),[30, 65)"])
@@ -38,7 +38,7 @@ def conditions_from(schema: Schema, texts: Iterable[str]) -> dict[str, Any]:
 
 
 def _sides(schema: Schema, text: str) -> tuple[Attribute, str | None, str]:
-    """Attribute, level and value; the name may have an equals sign in it."""
+    """Attribute, level and value of a condition; names may contain equals signs."""
     place = text.find("=")
     while place >= 0:
         named = attribute_and_level(schema, text[:place].strip())
@@ -64,9 +64,9 @@ def _selection(attribute: Attribute, text: str) -> Any:
 
 
 def _label(attribute: Attribute, text: str) -> Label | None:
-    """The label that is written so; None if there is none."""
+    """The label written as this text, or None."""
     labels = attribute.labels
-    if isinstance(labels, range):  # may be a hundred million
+    if isinstance(labels, range):  # possibly of a hundred million codes
         number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else -1
         return number if number in labels else None
     shown = text.capitalize() if text.lower() in ("true", "false") and isinstance(labels[0], bool) else text
@@ -74,9 +74,9 @@ def _label(attribute: Attribute, text: str) -> Label | None:
 
 
 def _range(attribute: Attribute, low: str, high: str) -> Any:
-    """From edge to edge of bins, [low, high]; else from label to label, both included. No end is no bound."""
+    """Between bin edges, [low, high], or between labels, both included; a missing end is no bound."""
     if not attribute.ordered:
-        raise QueryError(f"range of {attribute.name!r}", expected="an attribute with an order; for others, list labels")
+        raise QueryError(f"range of {attribute.name!r}", expected="an ordered attribute (list labels for others)")
     first, last = (_label(attribute, end) if end else None for end in (low, high))
     labeled = (first is not None or not low) and (last is not None or not high)
     if attribute.bins is None or (labeled and (low or high)):
@@ -86,7 +86,7 @@ def _range(attribute: Attribute, low: str, high: str) -> Any:
 
 
 def _plain(number: Fraction) -> int | float | Fraction:
-    """The same number as messages should quote it."""
+    """A number in the form that messages should quote."""
     if number.denominator == 1:
         return int(number)
     return float(number) if Fraction(str(float(number))) == number else number

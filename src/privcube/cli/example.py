@@ -1,4 +1,4 @@
-"""The example that `privcube init` writes and `privcube demo` runs: a hospital's discharge records."""
+"""The example spec that `privcube init` writes and `privcube demo` runs: a hospital's discharge records."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ EXAMPLE: Final = """\
 [data]
 source = "discharges.csv"       # file, glob, database file, SQL URL or Spark table
 person = "patient_id"           # the protected unit; without it, one row is one unit
-max_rows_per_person = 2         # at most so many rows of a person are counted
+max_rows_per_person = 2         # at most this many rows per person are counted
 
 [privacy]
 epsilon = "1"                   # or epsilon and delta, or rho; read as exact decimals
 neighbors = "add_remove"        # or "replace_one"
-ledger = "ledger.db"            # remembers what was spent; or a PostgreSQL URL, for several machines
+ledger = "ledger.db"            # records what was spent; use a PostgreSQL URL for several machines
 total_epsilon = "4"             # what all releases together may spend
 
 # Every attribute declares its values; they are published whether or not they occur.
@@ -28,7 +28,7 @@ other = "category"              # or "refuse"
 [[attributes]]
 name = "age"
 bins = [0, 1, 5, 15, 25, 35, 45, 55, 65, 75, 85, 120]   # [0, 1), [1, 5), ...
-overflow = "clamp"              # or "refuse", "category"; underflow likewise
+overflow = "clamp"              # or "refuse", "category"; underflow works the same way
 
 [[attributes.levels]]           # a coarser view of the same attribute
 name = "stage"

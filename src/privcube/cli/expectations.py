@@ -1,4 +1,4 @@
-"""What error to expect of a plan, in the words of those who use tables: margins, relative errors, the budget needed."""
+"""A plan's expected error in terms that users of tables care about: margins, and the budget that they need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from privcube.model.workload import Table, Workload
 from privcube.planning.targets import Target, least_budget, margins, planned_for
 from privcube.progress import Progress
 
-_DIGITS: Final = 4  # of the budget that an accuracy needs
+_DIGITS: Final = 4  # significant digits of the budget that an accuracy needs
 _ACCURACY: Final = re.compile(
     r"(?:±|\+/?-)?\s*(?P<margin>[0-9][0-9_,.]*)\s*"
     r"(?:\bat\s+(?P<confidence>[0-9.]+)\s*%\s*)?"
@@ -29,7 +29,7 @@ _ACCURACY: Final = re.compile(
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A wanted accuracy: numbers of a table off by a margin at most, with a confidence each."""
+    """A requested accuracy: each number of a table within a margin of the truth, with some confidence."""
 
     margin: float
     confidence: float
@@ -37,7 +37,7 @@ class Accuracy:
 
     @classmethod
     def from_text(cls, schema: Schema, text: str) -> Accuracy:
-        """Read what people write.
+        """Parse an accuracy as people write it.
 
         >>> Accuracy.from_text(Schema.from_sizes({"sex": 2, "age": 9}), "+-50 at 95 % on sex x age")
         Accuracy(margin=50.0, confidence=0.95, table=('sex', 'age'))
@@ -48,12 +48,12 @@ class Accuracy:
         margin = float(exact(found["margin"].replace(",", ""), "margin", DeclarationError))
         confidence = float(exact(found["confidence"] or "95", "confidence", DeclarationError)) / 100
         if margin <= 0 or not 0 < confidence < 1:
-            raise PlanError("accuracy", expected="a margin above 0, a confidence above 0 % and below 100 %", given=text)
+            raise PlanError("accuracy", expected="a margin above 0, and a confidence between 0% and 100%", given=text)
         return cls(margin, confidence, None if found["table"] is None else table_from(schema, [found["table"]]))
 
 
 def accuracies(schema: Schema, text: str) -> list[Accuracy]:
-    """Several of them, separated by semicolons; a name may hold one, too.
+    """Parse accuracies separated by semicolons, which may also occur in names.
 
     >>> schema = Schema.from_sizes({"sex": 2, "age": 9})
     >>> [(each.margin, each.table) for each in accuracies(schema, "50 at 95% on sex x age; 20 on age")]
@@ -70,7 +70,7 @@ def accuracies(schema: Schema, text: str) -> list[Accuracy]:
 
 
 def targets_of(workload: Workload, wanted: Sequence[Accuracy]) -> list[Target]:
-    """What they ask of each table; of all tables of the workload where none is named."""
+    """The accuracies as targets of their tables, or of all tables of the workload if none is named."""
     return [
         Target(table, each.margin, each.confidence)
         for each in wanted
@@ -80,7 +80,7 @@ def targets_of(workload: Workload, wanted: Sequence[Accuracy]) -> list[Target]:
 
 @dataclass(frozen=True)
 class Needed:
-    """The budget that targets need with the plan at hand, and with a plan made for them where that needs less."""
+    """The budget that targets need with the given plan, and with a plan made for them if that needs less."""
 
     targets: list[Target]
     now: list[float]  # margins
@@ -89,24 +89,24 @@ class Needed:
 
     @property
     def plan(self) -> Plan:
-        """The plan that needs less."""
+        """The plan that needs the smaller budget."""
         return self.scaled if self.fitted is None else self.fitted
 
     @property
     def then(self) -> list[float]:
-        """The margins with that plan."""
+        """The margins of the targets with `plan`."""
         return [margins(self.plan, [each.table], each.confidence)[0] for each in self.targets]
 
     @property
     def largest_std_error_of_others(self) -> float | None:
-        """Of a cell of the tables that have no target, with that plan; None if all have one."""
+        """The largest standard error of a cell with `plan`, over tables without a target; None if all have one."""
         asked = {each.table for each in self.targets}
         others = [table for table in self.plan.workload if table not in asked]
         return max((self.plan.table_variance(table) ** 0.5 for table in others), default=None)
 
 
 def needed_for(plan: Plan, asked: PlanOptions, targets: list[Target], progress: Progress) -> Needed:
-    """What targets need; a plan is made for them if the strategy is left open and the workload has all the tables."""
+    """What targets need; a plan is made for them if the strategy is open and all their tables are in the workload."""
     now = [margins(plan, [each.table], each.confidence)[0] for each in targets]
     scaled = least_budget(plan, targets, _DIGITS)
     fitted = None
@@ -118,7 +118,7 @@ def needed_for(plan: Plan, asked: PlanOptions, targets: list[Target], progress: 
 
 
 def law(guarantee: Guarantee) -> str:
-    """How margins and budget hang together, in words."""
+    """How margins depend on the budget, in words."""
     if isinstance(guarantee, PureDP):
         return "Margins are inversely proportional to epsilon: half the margin takes twice the epsilon."
     if isinstance(guarantee, ApproxDP):

@@ -1,4 +1,4 @@
-"""Files that commands write: new ones only, nothing is overwritten."""
+"""Files that commands write, without overwriting any."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from privcube.errors import Plain, SpecError
 
 
 def write_new(path: str | Path, text: str) -> None:
-    """Write a text in UTF-8 to a file that is not there yet."""
+    """Write a text to a new file, in UTF-8."""
     subject = f"file {str(path)!r}"
     try:
         content = text.encode()
-    except UnicodeEncodeError:  # a file name in another encoding, read as lone surrogates
+    except UnicodeEncodeError:  # a file name in another encoding, decoded to lone surrogates
         raise SpecError(subject, expected="names that can be written in UTF-8") from None
     try:
         with Path(path).open("xb") as stream:
             stream.write(content)
     except FileExistsError:
-        raise SpecError(
-            subject, expected="a new file (nothing is overwritten)", given=Plain("one that exists")
-        ) from None
-    except (OSError, ValueError) as problem:  # ValueError: a path with a zero byte in it
+        expected, existing = "a new file (nothing is overwritten)", Plain("an existing one")
+        raise SpecError(subject, expected=expected, given=existing) from None
+    except (OSError, ValueError) as problem:  # ValueError: a path that contains a zero byte
         reason = getattr(problem, "strerror", None) or str(problem)
-        raise SpecError(subject, expected="a file that can be written", given=Plain(reason)) from None
+        raise SpecError(subject, expected="a writable file", given=Plain(reason)) from None

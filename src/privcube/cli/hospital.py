@@ -1,15 +1,15 @@
-"""Made-up discharge records for `privcube demo`: one row per stay in hospital. No real person is in them.
+"""Made-up discharge records for `privcube demo`: one row per hospital stay. They describe no real person.
 
-About 100,000 stays of some 70,000 patients. They hang together as such records do, by rules written down here:
-- a patient has one stay (68 %), two (23 %) or three (9 %), and keeps sex, age and region;
-- ages come from three bell curves: children, adults, and the old, who are most; the south is older than the rest;
-- the diagnosis follows age and sex: births are of women from 15 to 45, hearts and cancers of the old, lungs and
-  infections of the very young and very old;
-- the ward follows the diagnosis, except that children go to pediatrics; the way of admission follows it, too;
-- a stay is longer for the old and in intensive care; who dies or needs care is mostly old, or was in intensive care.
+There are about 100,000 stays of some 70,000 patients, with realistic correlations that follow simple rules:
+- a patient has one stay (68%), two (23%) or three (9%), always with the same sex, age and region;
+- ages come from three bell curves: children, adults, and the old, who are the majority; the south is older;
+- the diagnosis depends on age and sex: births for women from 15 to 45, heart disease and cancer for the old, lung
+  disease and infections for the very young and very old;
+- ward and admission depend on the diagnosis, except that children go to pediatrics;
+- stays are longer for the old and in intensive care; most of those who die or need care are old, or were there.
 
-The generator is seeded, so that everybody sees the same example. Nothing private depends on it: noise is drawn
-elsewhere (`privcube.sensitive.noise`), and is never the same twice.
+The generator is seeded, so that everyone sees the same example. Nothing private depends on it: noise is drawn elsewhere
+(`privcube.sensitive.noise`), and is never the same twice.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ WARDS: Final = ("surgery", "medicine", "pediatrics", "maternity", "intensive car
 DIAGNOSES: Final = ("heart", "lungs", "digestion", "injury", "cancer", "birth", "infection", "eyes")  # eyes: (other)
 OUTCOMES: Final = ("home", "care", "died")
 
-# Per diagnosis, in the order above: by age (child, adult, old), to which ward and how admitted, in per cent.
+# Percentages: diagnoses in the order above by age (child, adult, old); then wards and admissions by diagnosis.
 _BY_AGE: Final = (
     (1, 16, 16, 28, 2, 0, 28, 9),
     (9, 9, 21, 25, 13, 0, 9, 14),
     (28, 14, 12, 13, 17, 0, 9, 7),
 )
-_BIRTH_FROM_15_TO_45: Final = 40  # on top, for women
+_BIRTH_FROM_15_TO_45: Final = 40  # added for women
 _TO_WARD: Final = (
     (22, 68, 0, 0, 10),
     (5, 85, 0, 0, 10),
@@ -74,7 +74,7 @@ def write_discharges(file: Path) -> None:
 
 
 def discharges() -> dict[str, NDArray[Any]]:
-    """The records, a column each."""
+    """The records by column."""
     draw = default_rng(_SEED)
     stays = draw.choice((1, 2, 3), _PATIENTS, p=(0.68, 0.23, 0.09))
     patient = np.repeat(np.arange(_PATIENTS), stays)
@@ -102,7 +102,7 @@ def discharges() -> dict[str, NDArray[Any]]:
 
 
 def _ages(draw: Generator, region: NDArray[Any]) -> NDArray[np.int64]:
-    """Children, adults and the old; the last are a larger part in the south."""
+    """Ages of children, adults and the old, who are more numerous in the south."""
     old = np.where(region == REGIONS.index("south"), 0.60, 0.46)
     kind = _pick(draw, np.stack([np.full(len(region), 0.14), 0.86 - old, old], axis=1))
     mean, spread = np.array([4.0, 37.0, 74.0])[kind], np.array([5.0, 12.0, 10.0])[kind]
@@ -123,7 +123,7 @@ def _outcomes(draw: Generator, age: NDArray[np.int64], ward: NDArray[np.int64]) 
 
 
 def _pick(draw: Generator, weights: Floats) -> NDArray[np.int64]:
-    """One choice per row, with these weights."""
+    """Draw one choice per row, with these weights."""
     steps = np.cumsum(weights, axis=1)
     drawn = draw.random(len(weights))[:, None] * steps[:, -1:]
     return np.asarray((drawn >= steps).sum(axis=1), dtype=np.int64)

@@ -1,7 +1,7 @@
 """The `privcube` command: the list of commands, and the one place where errors become an exit code.
 
-0: done. 1: a check failed (`verify`, `ledger check`). 2: something is wrong with the input, said in one sentence on
-standard error. 70: an error inside privcube. 130: interrupted.
+0: success. 1: a check failed (`verify`, `ledger check`). 2: invalid input, described in one sentence on standard error.
+70: an internal error. 130: interrupted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COMMANDS: Final = (init, plan, release, show, query, verify, export, ledger, dem
 
 
 class _InOrder(click.Group):
-    """Lists the commands in the order in which they are used."""
+    """Lists the commands in the order of their use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -51,12 +51,12 @@ def cli() -> None:
       privcube init                  write a spec.toml to start from
       privcube plan spec.toml        see what error to expect, before any data is read
       privcube release spec.toml     publish the tables in a folder
-      privcube show out sex age      one of them, with error bars
+      privcube show out sex age      show one table with its error bars
 
     \b
-    Commands, tables and labels are completed by the shell after
+    To let the shell complete commands, tables and labels, run
       eval "$(_PRIVCUBE_COMPLETE=bash_source privcube)"
-    and likewise with zsh_source or fish_source.
+    or the same with zsh_source or fish_source.
     """
 
 
@@ -65,8 +65,8 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """Run the command line: exit code 2 and one sentence for anything wrong with the input."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal's encoding lacks is escaped, as on stderr
+    """Run the command line; invalid input gives exit code 2 and a one-sentence message."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # escape what the terminal's encoding lacks, as on stderr
         sys.stdout.reconfigure(errors="backslashreplace")
     with _interrupts() as interrupts:
         code = _exit_code(interrupts)
@@ -82,7 +82,7 @@ def _exit_code(interrupts: list[int]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _say_interrupted()
     except PrivcubeError as problem:
-        if interrupts:  # while a library was at work, which took it for an error of its own
+        if interrupts:  # a library was interrupted and reported it as an error of its own
             return _say_interrupted()
         say(f"privcube: {problem}", to_stderr=True)
         return 2
@@ -98,7 +98,7 @@ def _exit_code(interrupts: list[int]) -> int:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Collect interrupts, each of which still stops what is being done."""
+    """Record interrupts, each of which still raises KeyboardInterrupt."""
     seen: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -106,7 +106,7 @@ def _interrupts() -> Iterator[list[int]]:
         raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN:  # as for a job in the background
+    if before is signal.SIG_IGN:  # as in a background job
         yield seen
         return
     signal.signal(signal.SIGINT, interrupt)
@@ -122,7 +122,7 @@ def _say_interrupted() -> int:
 
 
 def _say_where(problem: Exception) -> None:
-    """Which error and where in the code; its own words are left out, as they may quote records."""
+    """Print which error occurred and where in the code, without its message, which may quote records."""
     say(f"privcube: internal error {type(problem).__name__}; please report it with these lines", to_stderr=True)
     for frame in traceback.extract_tb(problem.__traceback__):
         say(f"  {frame.filename}, line {frame.lineno}, in {frame.name}", to_stderr=True)

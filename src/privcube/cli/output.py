@@ -1,4 +1,4 @@
-"""Text for the terminal: nothing a name could smuggle in takes effect there."""
+"""Output to the terminal, with control characters in names made harmless."""
 
 from __future__ import annotations
 
@@ -6,28 +6,25 @@ import json
 import math
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-if TYPE_CHECKING:
-    pass
-
-_LONG_NUMBER: Final = 10**15
+_LONG_NUMBER: Final = 10**15  # from here on, numbers are shown as powers of ten, which are easier to read
 
 
 def say(text: str = "", *, to_stderr: bool = False) -> None:
-    """Print one line; line breaks and control characters inside it are written out as escapes."""
+    """Print one line, with line breaks and control characters inside it escaped."""
     click.echo(visible(text), err=to_stderr)
 
 
 def say_json(document: object) -> None:
-    """Print a document for programs, in ASCII whatever the names in it and the terminal's encoding."""
+    """Print a document for programs, in ASCII, so that it survives any terminal's encoding."""
     click.echo(json.dumps(document, indent=1))
 
 
 def say_columns(header: Sequence[str], lines: Sequence[Sequence[str]], *, left: int = 1) -> None:
-    """The first columns to the left, numbers to the right; as wide as it needs to be, whatever the terminal."""
+    """Print columns at full width: the first `left` of them left-aligned, the others right-aligned."""
     rows = [[visible(field) for field in line] for line in (header, *lines)]
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -39,7 +36,7 @@ def say_columns(header: Sequence[str], lines: Sequence[Sequence[str]], *, left: 
 
 
 def visible(text: str) -> str:
-    """The text with every character that does not print replaced by its escape.
+    """The text with every non-printable character escaped.
 
     >>> visible("ward \\x1b[31m")
     'ward \\\\x1b[31m'
@@ -50,7 +47,7 @@ def visible(text: str) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """A number of things.
+    """A number with its noun.
 
     >>> count_of(1, "table"), count_of(1200, "cell"), count_of(10**20, "cell")
     ('1 table', '1,200 cells', 'about 10^20 cells')
@@ -60,19 +57,19 @@ def count_of(number: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for people, to two digits.
+    """A share as a percentage for people, to two digits; just below 100%, to as many as it needs.
 
     >>> percent(0.95), percent(0.0123), percent(2.5), percent(0.999)
-    ('95 %', '1.2 %', '250 %', '99.9 %')
+    ('95%', '1.2%', '250%', '99.9%')
     """
     hundredth = 100 * share
     if hundredth >= 99 and not math.isclose(hundredth, round(hundredth)) and hundredth < 100:
-        return f"{hundredth:.10g} %"
-    return f"{hundredth:,.0f} %" if hundredth >= 9.95 else f"{hundredth:.2g} %"
+        return f"{hundredth:.10g}%"
+    return f"{hundredth:,.0f}%" if hundredth >= 9.95 else f"{hundredth:.2g}%"
 
 
 def places_for(std_error: float) -> int:
-    """How many decimal places say something about a number that may be off by so much.
+    """How many decimal places are meaningful in a number with this standard error.
 
     >>> places_for(250.0), places_for(12.0), places_for(0.3)
     (0, 1, 2)
@@ -81,7 +78,7 @@ def places_for(std_error: float) -> int:
 
 
 def _width(text: str) -> int:
-    """How many places of the terminal a text takes: two for East Asian letters, none for marks on other letters."""
+    """How many terminal columns a text takes: two per wide East Asian character, none per combining mark."""
     if text.isascii():
         return len(text)
     return sum(

@@ -1,7 +1,7 @@
-"""How far the work has come, on one line of the terminal that is gone when it is done.
+"""A progress display on one line of the terminal, which disappears when the work is done.
 
-Nothing is written where standard error is no terminal, so what a program captures does not depend on the data. On a
-terminal, shares and time left are shown, never a number of records.
+Nothing is written unless standard error is a terminal, so captured output does not depend on the data. The display
+shows shares and the time left, never a number of records.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Final
 
 from privcube.progress import PLANNING, Enough
 
-_BETWEEN: Final = 0.1  # seconds
-_BAR: Final = 30
+_BETWEEN: Final = 0.1  # seconds between updates, so that they cost no noticeable time
+_BAR: Final = 30  # characters, so that the whole line fits in a narrow terminal
 _TURNS: Final = "|/-\\"
 _CLEAR: Final = "\r\x1b[K"
-_HINT_AFTER: Final = 2.0  # seconds
+_HINT_AFTER: Final = 2.0  # seconds: shorter searches need no hint
 
 
 class Progress:
-    """A display that is called with a stage, how much of it is done, and how much there is or None."""
+    """A display, called with a stage, how much of it is done, and the total (None if unknown)."""
 
     def __init__(self) -> None:
         self._shows = sys.stderr.isatty()
@@ -42,7 +42,7 @@ class Progress:
             sys.stderr.flush()
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
-        """Show it, unless it was shown a moment ago."""
+        """Update the display, unless it was updated a moment ago."""
         if self._enough and stage == PLANNING:
             raise Enough
         now = time.monotonic()
@@ -57,7 +57,7 @@ class Progress:
 
     @contextmanager
     def stopping_early(self) -> Iterator[None]:
-        """On a terminal, the first Ctrl-C ends a search for a plan, and the best one so far is taken."""
+        """On a terminal, let the first Ctrl-C end the search for a plan, and use the best one so far."""
         before = signal.getsignal(signal.SIGINT)
         if not (self._shows and callable(before)):
             yield
@@ -81,16 +81,16 @@ class Progress:
 
 
 def _shown(done: int, total: int | None, before: int, elapsed: float, turn: int) -> str:
-    """A bar where the end is known, else something that turns.
+    """A bar if the total is known, else a spinner.
 
-    The time left is that of what was done since the stage was first shown; so much was done `before`.
+    The time left is extrapolated from the work done since the stage was first shown, when `before` was already done.
 
     >>> _shown(1, 4, 0, 2.0, 0), _shown(7, None, 0, 2.0, 1)
-    ('[#######-----------------------] 25 %, about 6 s left', '/')
+    ('[#######-----------------------] 25%, about 6 s left', '/')
     """
     if not total:
         return _TURNS[turn % len(_TURNS)]
     filled = _BAR * done // total
-    bar = f"[{'#' * filled}{'-' * (_BAR - filled)}] {100 * done // total} %"
+    bar = f"[{'#' * filled}{'-' * (_BAR - filled)}] {100 * done // total}%"
     left = elapsed * (total - done) / (done - before) if done > before else 0.0
     return f"{bar}, about {left:.0f} s left" if left >= 1 else bar

@@ -13,7 +13,7 @@ Known = TypeVar("Known")
 
 
 def table_from(schema: Schema, words: Sequence[str]) -> Table:
-    """The one table that the words name together; unknown names are refused with the nearest known one.
+    """The table that the words together name; unknown names are refused with the nearest known one.
 
     >>> schema = Schema.from_sizes({"sex": 2, "age": 10})
     >>> table_from(schema, ["age", "sex"]), table_from(schema, ["sex x age"]), table_from(schema, ["total"])
@@ -29,7 +29,7 @@ def table_from(schema: Schema, words: Sequence[str]) -> Table:
 
 
 def parts_of(text: str, separator: str, known: Callable[[str], Known | None]) -> list[Known | str]:
-    """Split a text at separators, but not inside a name that is known; from the left, the longest known part first.
+    """Split a text at separators, but not inside known names; the longest known name is taken first, from the left.
 
     >>> parts_of("[0, 15),[15, 65), x", ",", {"[0, 15)": 1, "[15, 65)": 2}.get)
     [1, 2, 'x']
@@ -47,7 +47,7 @@ def parts_of(text: str, separator: str, known: Callable[[str], Known | None]) ->
 
 
 def attribute_and_level(schema: Schema, text: str) -> tuple[Attribute, str | None] | None:
-    """The attribute and the level that `sex`, `age.stage` or "age by stage" names; None if there is none."""
+    """The attribute and level that `sex`, `age.stage` or "age by stage" names, or None."""
     if text in schema:
         return schema[text], None
     for attribute in schema:
@@ -66,7 +66,7 @@ def _entry(schema: Schema, text: str) -> Axis | None:
 
 
 def _level_or_name(schema: Schema, text: str) -> Entry:
-    """What an unknown name was meant to be, so that the refusal lists the right alternatives."""
+    """What an unknown name was probably meant to be, so that the error lists the right alternatives."""
     for separator in (".", " by "):
         name, found, level = text.partition(separator)
         if found and name in schema:

@@ -1,1 +1,1 @@
-"""The nouns a user declares and a plan is made of. Zone: PUBLIC."""
+"""What a user declares, and what a plan consists of. Zone: PUBLIC."""

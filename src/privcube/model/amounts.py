@@ -1,7 +1,7 @@
 """Exact amounts: a budget is a fraction from the moment it is read. Zone: PUBLIC.
 
-Sums of float budgets drift (0.1 + 0.2 > 0.3), so epsilon, delta, rho and bin edges are `Fraction`s; a float is
-taken as the shortest decimal that reads back as that float: 0.1 means 1/10.
+Sums of float budgets drift (0.1 + 0.2 > 0.3), so epsilon, delta, rho and bin edges are `Fraction`s. A float means the
+shortest decimal that reads back as that float: 0.1 is 1/10.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 
 from privcube.errors import DeclarationError
 
-_MOST_DIGITS: Final = 60
-_LARGEST_EXPONENT: Final = 60
+_MOST_DIGITS: Final = 60  # of a decimal: more than any sensible amount has
+_LARGEST_EXPONENT: Final = 60  # of a power of ten, which must not fill the memory
 _MOST_BITS: Final = 440  # of a numerator or denominator: room for any decimal within the two limits above
-_LONGEST_TEXT: Final = 300  # room for a ratio of two such numbers
+_LONGEST_TEXT: Final = 300  # characters: room for a ratio of two such numbers
 
 Amount = Fraction | Decimal | int | float | str
 
@@ -43,7 +43,7 @@ def exact(amount: object, subject: str, error: type[DeclarationError]) -> Fracti
             raise refused()
         return amount
     if isinstance(amount, float):
-        return _from_decimal(Decimal(float.__repr__(amount)), refused())  # numpy's own repr is no number
+        return _from_decimal(Decimal(float.__repr__(amount)), refused())  # the repr of a numpy float is not a number
     if isinstance(amount, Decimal):
         return _from_decimal(amount, refused())
     if isinstance(amount, str) and len(amount) <= _LONGEST_TEXT:
@@ -58,7 +58,7 @@ def exact(amount: object, subject: str, error: type[DeclarationError]) -> Fracti
 
 
 def _from_decimal(number: Decimal, refused: DeclarationError) -> Fraction:
-    # The exponent is looked at before the power of ten is formed: "1e999999999" must not fill the memory.
+    # Check the exponent before computing the power of ten: "1e999999999" must not fill the memory.
     if not number.is_finite() or len(number.as_tuple().digits) > _MOST_DIGITS:
         raise refused
     if number and abs(number.adjusted()) > _LARGEST_EXPONENT:
@@ -67,7 +67,7 @@ def _from_decimal(number: Decimal, refused: DeclarationError) -> Fraction:
 
 
 def decimal_text(amount: Fraction) -> str:
-    """Write an amount so that `exact` reads it back: a decimal where it ends, a ratio where it does not.
+    """An amount as text that `exact` reads back: a decimal if it terminates, else a ratio.
 
     >>> decimal_text(Fraction(1, 8)), decimal_text(Fraction(1, 3)), decimal_text(Fraction(20))
     ('0.125', '1/3', '20')
@@ -88,7 +88,7 @@ def decimal_text(amount: Fraction) -> str:
 
 
 def shown(amount: Fraction, digits: int = 6) -> str:
-    """An amount for people: exact where short, else rounded up, so that a stated loss is never too small.
+    """An amount for people: exact if short, else rounded up, so that a loss is never understated.
 
     >>> shown(Fraction(1, 2)), shown(Fraction(1, 3)), shown(Fraction(1, 10**6))
     ('0.5', '0.333334', '0.000001')
@@ -103,9 +103,9 @@ def shown(amount: Fraction, digits: int = 6) -> str:
 
 
 def shown_down(amount: Fraction) -> str:
-    """An amount that is left, for people: exact where short, else rounded down, so that it is never too large.
+    """A remaining amount for people: exact if short, else rounded down, so that it is never overstated.
 
     >>> shown_down(Fraction(2, 3)), shown_down(Fraction(1, 2)), shown_down(Fraction(0))
     ('0.666666', '0.5', '0')
     """
-    return shown(-amount).removeprefix("-")  # below zero, up is toward zero
+    return shown(-amount).removeprefix("-")  # rounding a negative number up moves it toward zero

@@ -1,12 +1,12 @@
-"""An attribute: its declared cells, what happens to anything else, and its levels of detail. Zone: PUBLIC.
+"""An attribute: its declared cells, how other values are handled, and its levels of detail. Zone: PUBLIC.
 
 An attribute is declared in one of three ways: `values` (strings, integers or booleans), `size` (codes 0 to size-1) or
 `bins` (edges of closed-open intervals). Its cells, in this order, are
-- under bins with underflow="category", everything below the first edge;
+- for bins with underflow="category", everything below the first edge;
 - the declared values, codes or bins;
-- under bins with overflow="category", everything from the last edge on;
+- for bins with overflow="category", everything from the last edge on;
 - with other="category", values that were not declared; with missing="category", missing values.
-Every cell is published whether or not it occurs, so the set of cells says nothing about the data.
+Every cell is published whether or not it occurs, so the set of cells reveals nothing about the data.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Value = str | int | bool
 
 OTHER: Final = "(other)"
 MISSING: Final = "(missing)"
-_LARGEST_SIZE: Final = 10**8
+_LARGEST_SIZE: Final = 10**8  # codes of an attribute: its table has a cell for each, and must fit in memory
 
 
 @dataclass(frozen=True, init=False)
 class Attribute:
-    """One column of the data as declared by the custodian.
+    """One column of the data, as declared by the custodian.
 
     >>> Attribute("sex", values=["Female", "Male"], missing="category").labels
     ('Female', 'Male', '(missing)')
@@ -86,9 +86,9 @@ class Attribute:
             ("overflow", overflow, get_args(RangePolicy)),
         ):
             if policy not in allowed:
-                raise SchemaError(f"{subject}, {key}", expected="one of them", given=policy, available=allowed)
+                raise SchemaError(f"{subject}, {key}", expected="a known policy", given=policy, available=allowed)
         if bins is None and (underflow, overflow) != ("refuse", "refuse"):
-            raise SchemaError(f"{subject}, underflow and overflow", expected="bins, which they belong to")
+            raise SchemaError(f"{subject}, underflow and overflow", expected="an attribute with bins")
         for key, flag in (("ordered", ordered), ("draft", draft)):
             if flag is not None and not isinstance(flag, bool):
                 raise SchemaError(f"{subject}, {key}", expected="true or false", given=flag)
@@ -119,17 +119,17 @@ class Attribute:
 
     @property
     def cells(self) -> int:
-        """How many cells the attribute has, declared extra categories included."""
+        """How many cells the attribute has, including extra categories."""
         return len(self.labels)
 
     @property
     def ordered_cells(self) -> int:
-        """How many cells, from the first, lie on the attribute's scale: all but (other) and (missing)."""
+        """How many cells, counted from the first, lie on the attribute's scale: all but (other) and (missing)."""
         return self.cells - (self.other == "category") - (self.missing == "category")
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """The declared levels from fine to coarse, without the single values and the total."""
+        """The declared levels from fine to coarse, excluding single values and the total."""
         return tuple(level.name for level in self.levels)
 
     def partition(self, level: str | None = None) -> Partition:
@@ -137,17 +137,13 @@ class Attribute:
         if level is None:
             return Partition(tuple(self.labels), tuple(range(self.cells)))
         if level not in self.level_names:
-            raise SchemaError(
-                f"attribute {self.name!r}",
-                expected="one of its levels",
-                given=level,
-                available=self.level_names,
-            )
+            subject = f"attribute {self.name!r}"
+            raise SchemaError(subject, expected="one of its levels", given=level, available=self.level_names)
         return self.partitions[self.level_names.index(level)]
 
     @property
     def chain(self) -> Chain:
-        """The levels as a chain of equal fan-outs, padded where they are unequal (see `Chain`).
+        """The levels as a chain of equal fan-outs, with padding where fan-outs differ (see `Chain`).
 
         >>> Attribute("city", values=["LA", "SF", "NY"],
         ...           levels=[Level("state", groups={"CA": ["LA", "SF"], "NY": ["NY"]})]).chain
@@ -171,13 +167,13 @@ class Attribute:
             if label in self.values:
                 raise SchemaError(
                     f"attribute {self.name!r}",
-                    expected=f"no declared value {label!r} beside the category of that name",
+                    expected=f"no declared value {label!r}, which is the name of a category",
                 )
         return (*self.values, *extra)
 
     def _all_partitions(self) -> tuple[Partition, ...]:
         if not self.levels:
-            return ()  # nothing is written out cell by cell: a size may be a hundred million
+            return ()  # cells are not enumerated: there may be a hundred million
         first = int(self.bins is not None and self.underflow == "category")
         count = len(self.bins) - 1 if self.bins is not None else self.ordered_cells
         edges = self.bins
@@ -188,7 +184,7 @@ class Attribute:
         if len({level.name for level in self.levels} | {self.name}) <= len(self.levels):
             raise SchemaError(
                 f"attribute {self.name!r}, levels",
-                expected="names that differ, also from the attribute's",
+                expected="names that differ from each other and from the attribute's",
                 given=", ".join(self.level_names),
             )
         for level in self.levels:
@@ -221,25 +217,25 @@ def _checked_values(subject: str, values: Sequence[Value]) -> tuple[Value, ...]:
         if isinstance(value, str):
             check_name(f"{subject}, value", value)
         elif not -(2**63) <= value < 2**63:
-            raise SchemaError(f"{subject}, values", expected="integers of 64 bits", given=value)
+            raise SchemaError(f"{subject}, values", expected="64-bit integers", given=value)
     return checked
 
 
 def checked_edges(subject: str, bins: Sequence[Amount]) -> tuple[Fraction, ...]:
-    """Bin edges as exact numbers, at least two and strictly increasing."""
+    """Bin edges as exact numbers; there must be at least two, strictly increasing."""
     if isinstance(bins, str) or not isinstance(bins, Sequence) or len(bins) < 2:
         raise SchemaError(subject, expected="a list of at least two edges", given=bins)
     edges = tuple(exact(edge, subject, SchemaError) for edge in bins)
     for low, high in pairwise(edges):
         if low >= high:
             raise SchemaError(
-                subject, expected="edges that increase", given=Plain(f"{decimal_text(low)}, {decimal_text(high)}")
+                subject, expected="increasing edges", given=Plain(f"{decimal_text(low)}, {decimal_text(high)}")
             )
     return edges
 
 
 def interval_labels(edges: Sequence[Fraction]) -> tuple[str, ...]:
-    """Closed-open intervals between edges."""
+    """Labels of the closed-open intervals between edges."""
     return tuple(f"[{decimal_text(low)}, {decimal_text(high)})" for low, high in pairwise(edges))
 
 
@@ -251,7 +247,7 @@ def _is_ordered(values: tuple[Value, ...] | None) -> bool:
 
 
 def _integer_edges(labels: Sequence[Value]) -> tuple[Fraction, ...]:
-    """Each integer as an interval that reaches to the next one; none if the order is not that of the integers."""
+    """Edges that make each integer an interval up to the next; none unless all labels are integers in order."""
     integers = [label for label in labels if isinstance(label, int) and not isinstance(label, bool)]
     if len(integers) < len(labels) or integers != sorted(integers):
         return ()
@@ -259,5 +255,5 @@ def _integer_edges(labels: Sequence[Value]) -> tuple[Fraction, ...]:
 
 
 def attribute_sizes(sizes: Mapping[str, int]) -> tuple[Attribute, ...]:
-    """Attributes declared by size only, as in private-pgm's domain JSON."""
+    """Attributes declared only by size, as in private-pgm's domain JSON."""
     return tuple(Attribute(name, size=size) for name, size in sizes.items())

@@ -5,8 +5,8 @@ Three frames cover the structured strategies:
 - binary: one axis of two cells per bit of an attribute's code, level by level (the paper's encoding, section 4.1);
 - tree: one axis per attribute, its cells in order as the leaves of a tree of a given branching (hierarchy, wavelet).
 Only the attributes in `leveled` have levels (declared ones, or those of the tree); the others are flat, since levels of
-unequal fan-outs need padding. Where sizes do not fit exactly the axes have more cells than the attribute; those are
-empty and never published.
+unequal fan-outs need padding. Where sizes do not fit exactly, axes have padded cells, which are empty and never
+published.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Frame:
 
     @classmethod
     def natural(cls, workload: Workload) -> Frame:
-        """The natural frame with the levels that a workload uses."""
+        """The natural frame, with the levels that a workload uses."""
         return cls(workload.schema, "natural", leveled=workload.leveled)
 
     def chain(self, attribute: Attribute) -> Chain:
-        """The chain of an attribute by its declared levels, if this frame keeps them, else by its cells alone."""
+        """The chain of an attribute's declared levels if this frame keeps them, else of its cells alone."""
         if self.kind == "tree" or attribute.name not in self.leveled:
             return Chain((attribute.cells,), range(attribute.cells))
         return attribute.chain
@@ -64,7 +64,7 @@ class Frame:
 
     @cached_property
     def _digits(self) -> tuple[tuple[int, ...], ...]:
-        """Per attribute the fan-outs of its code's digits, from the coarsest."""
+        """For each attribute, the fan-outs of its code's digits, coarsest first."""
         return tuple(self._digits_of(attribute) for attribute in self.schema)
 
     def _digits_of(self, attribute: Attribute) -> tuple[int, ...]:
@@ -76,14 +76,14 @@ class Frame:
 
     @cached_property
     def fan_outs(self) -> tuple[tuple[int, ...], ...]:
-        """The chain of every axis."""
+        """The fan-outs of every axis, coarsest first."""
         if self.kind == "binary":
             return tuple((2,) for digits in self._digits for _ in digits)
         return self._digits
 
     @cached_property
     def sizes(self) -> tuple[tuple[int, ...], ...]:
-        """The cells of every axis at every level, from the total."""
+        """How many cells every axis has at every level, starting with the total."""
         return tuple(tuple(prod(chain[:level]) for level in range(len(chain) + 1)) for chain in self.fan_outs)
 
     @cached_property
@@ -102,7 +102,7 @@ class Frame:
         return any(prod(digits) != attribute.cells for digits, attribute in zip(self._digits, self.schema, strict=True))
 
     def footprint(self, attribute: Attribute, level: str | None = None) -> tuple[tuple[int, int], ...]:
-        """The axes of an attribute with the level that each needs to tell the cells of a level apart."""
+        """The axes of an attribute, each with the level it needs to distinguish the cells of `level`."""
         known = self._footprints
         if (attribute.name, level) not in known:
             known[attribute.name, level] = self._footprint(attribute, level)
@@ -127,7 +127,7 @@ class Frame:
         return tuple((axis, 1) for axis in range(first, first + bits))
 
     def positions(self, attribute: Attribute, level: str | None = None) -> Sequence[int]:
-        """Where each cell of a level stands among the padded cells of its footprint, in the order of its labels."""
+        """The position of each cell of a level among the padded cells of its footprint, in label order."""
         if self.kind == "tree":
             return range(attribute.cells)
         chain, kept = self._kept(attribute, level)
@@ -141,7 +141,7 @@ class Frame:
         return [_in_bits(position, chain.fan_outs[:kept]) for position in natural]
 
     def nested_sizes(self, attribute: Attribute, level: str | None = None) -> tuple[int, ...]:
-        """The padded cells of an attribute at each of its own levels, from the coarsest down to this one."""
+        """How many padded cells an attribute has at each of its levels, from the coarsest down to `level`."""
         if self.kind == "tree":
             return (prod(self.fan_outs[self._first_axis[self.schema.position(attribute.name)]]),)
         chain, kept = self._kept(attribute, level)
@@ -149,7 +149,7 @@ class Frame:
         return tuple(accumulate(wide, mul))
 
     def _kept(self, attribute: Attribute, level: str | None) -> tuple[Chain, int]:
-        """The chain of an attribute and how many of its fan-outs a level keeps."""
+        """The chain of an attribute, and how many of its fan-outs a level keeps."""
         chain = self.chain(attribute)
         if level is None:
             return chain, len(chain.fan_outs)
@@ -167,7 +167,7 @@ def _digits_needed(cells: int, base: int) -> int:
 
 
 def _in_bits(position: int, fan_outs: Sequence[int]) -> int:
-    """A mixed-radix number with every digit widened to whole bits."""
+    """A mixed-radix number, re-encoded with every digit in whole bits."""
     code, shift = 0, 0
     for fan_out in reversed(fan_outs):
         position, digit = divmod(position, fan_out)

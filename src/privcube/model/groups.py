@@ -1,15 +1,15 @@
-"""Query groups: sets of counts whose price is known from their structure. Zone: PUBLIC.
+"""Query groups: sets of counts whose privacy cost follows from their structure. Zone: PUBLIC.
 
-A group picks, per axis of the frame, a level and what to measure there; axes not named are summed out:
+For some axes of the frame, a group picks a level and what to measure there; all other axes are summed out:
 - cells: the counts of the level;
-- contrast: the differences of the two halves of every cell one level up (fan-out 2 only);
+- contrast: the difference between the two halves of every cell one level up (fan-out 2 only);
 - helmert: for the f children of every cell one level up, the rows (1, ..., 1, -j, 0, ..., 0) with j ones, j = 1..f-1.
 Groups of cells and contrasts have disjoint rows with entries 0, +1, -1, and every record falls into exactly one of
-them: the paper's grouping property (definition 3.1) with C_r = 1. The partitions of a sketch are groups of this sort
-without the product structure. Helmert rows overlap and are for Gaussian noise only: row j of an axis has squared norm j
-(j+1), and with noise of variance sigma^2 j (j+1) (products over axes) they are worth orthonormal rows with sigma^2. A
-record then moves an axis by 1 - 1/f in squared length, whichever it is (THEORY section 4). A matrix group is any matrix
-of whole numbers over the cells of a few attributes; how far a record moves it is read off its columns.
+them: the paper's grouping property (definition 3.1) with C_r = 1. The partitions of a sketch are such groups without
+the product structure. Helmert rows overlap and are for Gaussian noise only: row j of an axis has squared norm j (j+1),
+and with noise of variance sigma^2 j (j+1) (products over axes) the rows are equivalent to orthonormal rows with
+variance sigma^2. Any record then moves an axis by 1 - 1/f in squared length (THEORY section 4). A matrix group is any
+matrix of whole numbers over the cells of a few attributes; its columns show how far a record moves it.
 
 See THEORY sections 2 and 12.
 """
@@ -32,13 +32,13 @@ from privcube.model.workload import Axis, Table
 
 PartKind = Literal["cells", "contrast", "helmert"]
 
-LARGEST_ENTRY: Final = 2**24  # of a matrix, so that the sums below stay exact in 64 bits
-_MOST_ROWS: Final = 4_096
-_MOST_CELLS: Final = 1_024
+LARGEST_ENTRY: Final = 2**24  # of a matrix, so that the sums below are exact in 64 bits
+_MOST_ROWS: Final = 4_096  # of a matrix, so that the sums below are exact in 64 bits
+_MOST_CELLS: Final = 1_024  # columns of a matrix: every pair of them is compared
 
 
 class GroupPart(NamedTuple):
-    """One axis of a group: a level, and what is measured there."""
+    """One axis of a group: a level, and what to measure there."""
 
     axis: int
     level: int
@@ -54,13 +54,14 @@ class SketchGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class MatrixGroup:
-    """Rows of whole numbers over the cells of some attributes together, in row-major order of the schema.
+    """Rows of whole numbers over the joint cells of some attributes, in row-major order of the schema.
 
-    `largest_l1` and `largest_l2` say how far one change of one row of the data moves the answers. Adding or removing
-    moves them by a column of the matrix, replacing by the difference of two, and n rows of a person by n such steps at
-    most. Where a person may have several rows, some may be replaced and others removed: norms are convex, so that
-    moves no further than doing one of the two with all of them, and replacing covers single columns, too. The sums are
-    exact in 64 bits: with entries up to 2^24 in 4,096 rows no sum of squares or products exceeds 2^60.
+    `largest_l1` and `largest_l2` say how far a change of one row of the data moves the answers. Adding or removing a
+    row moves them by a column of the matrix, replacing it by the difference of two columns, and changing n rows of a
+    person by at most n such steps. If a person has several rows, some may be replaced and others removed; norms are
+    convex, so this moves the answers no further than doing one of the two to all rows, and the bound for replacing
+    covers single columns, too. The sums are exact in 64 bits: with entries up to 2^24 in 4,096 rows, no sum of squares
+    or products exceeds 2^60.
 
     >>> group = MatrixGroup(("age",), ((2, 0, 0), (1, 1, 0), (0, 0, 3)))
     >>> [(group.largest_l1(neighbors), group.largest_l2(neighbors)) for neighbors in ("add_remove", "replace_one")]
@@ -87,11 +88,11 @@ class MatrixGroup:
         return np.array(self.rows, dtype=np.int64)
 
     def largest_l1(self, neighbors: Neighbors) -> int:
-        """The largest sum of moves over the rows."""
+        """How far a change of one row of the data can move the answers, in L1."""
         return self._column_l1 if neighbors == "add_remove" else max(self._column_l1, self._pair_l1)
 
     def largest_l2(self, neighbors: Neighbors) -> int:
-        """The largest sum of squared moves over the rows."""
+        """How far a change of one row of the data can move the answers, in L2 squared."""
         return self._column_l2 if neighbors == "add_remove" else max(self._column_l2, self._pair_l2)
 
     @cached_property
@@ -110,7 +111,7 @@ class MatrixGroup:
 
     @cached_property
     def _pair_l2(self) -> int:
-        # No sum of products of two columns exceeds the product of their lengths, so floats are exact below 2^53.
+        # By Cauchy-Schwarz, no product of columns exceeds the largest squared norm, so floats are exact below 2^53.
         matrix = self.matrix.astype(np.float64) if self._column_l2 < 2**53 else self.matrix
         products = (matrix.T @ matrix).astype(np.int64)
         own = np.diag(products)
@@ -122,7 +123,7 @@ Group = QueryGroup | SketchGroup | MatrixGroup
 
 
 def group_rows(frame: Frame, group: Group) -> int:
-    """How many counts a group has; padded cells are counted too.
+    """How many counts a group has, including padded cells.
 
     >>> from privcube.model.schema import Schema
     >>> group_rows(Frame(Schema.from_sizes({"a": 4, "b": 3}), "natural"), (GroupPart(0, 1), GroupPart(1, 1)))
@@ -143,7 +144,7 @@ def part_rows(chain: Sequence[int], kind: PartKind) -> int:
 
 
 def row_weights(frame: Frame, group: Group) -> tuple[int, ...]:
-    """The squared norm of every row of Helmert parts, j (j+1) multiplied over axes, in row-major order; else all 1."""
+    """Weights of the rows, in row-major order: squared norms, products of j (j+1), for Helmert parts; all 1 if none."""
     if not isinstance(group, tuple) or isinstance(group, SketchGroup):
         return (1,) * group_rows(frame, group)
     return _weights_of(tuple((frame.fan_outs[part.axis][: part.level], part.kind) for part in group))
@@ -161,7 +162,7 @@ def _weights_of(shape: tuple[tuple[tuple[int, ...], PartKind], ...]) -> tuple[in
 
 
 def cells_groups(frame: Frame, tables: Iterable[Table]) -> list[QueryGroup]:
-    """For each table the group of all cells that it is made of; for ranges, those of the whole attribute."""
+    """For each table, the group of all cells that it is built from; for ranges, all cells of the attribute."""
     known: dict[str | Axis, list[GroupPart]] = {}
 
     def parts(entry: str | Axis) -> list[GroupPart]:
@@ -175,7 +176,7 @@ def cells_groups(frame: Frame, tables: Iterable[Table]) -> list[QueryGroup]:
 
 
 def product_groups(groups: Iterable[Group]) -> list[QueryGroup]:
-    """The groups as products over axes; refused if one is not."""
+    """The groups, each of which must be a product over axes."""
     products = []
     for group in groups:
         if isinstance(group, SketchGroup | MatrixGroup):
@@ -190,5 +191,5 @@ def is_structured(groups: Iterable[Group]) -> bool:
 
 
 def has_helmert(group: Group) -> bool:
-    """Whether some rows overlap, so that only Gaussian noise fits."""
+    """Whether a group has Helmert rows, which overlap and need Gaussian noise."""
     return not isinstance(group, SketchGroup | MatrixGroup) and any(part.kind == "helmert" for part in group)

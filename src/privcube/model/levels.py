@@ -1,8 +1,8 @@
 """Levels of detail of an attribute: nested partitions of its cells, and the padded chain they form. Zone: PUBLIC.
 
-A level merges cells of the next finer one: by naming the groups (city into state), by joining a number of
-neighbors on the scale (years into five years), or by coarser edges. The categories for other, missing, too small
-and too large values stay by themselves at every level; the total above all levels is always there.
+A level merges cells of the next finer one: into named groups (cities into states), in runs of a fixed number of
+neighbors on the scale (years into five-year bands), or by coarser edges. The categories for other, missing, too small
+and too large values stay separate at every level; the total above all levels always exists.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from privcube.model.amounts import Amount, decimal_text, exact
 
 Label = str | int | bool
 
+_LONGEST_NAME: Final = 1_000  # characters: names are printed, and become columns of published files
 _NOT_TEXT: Final = ("Cc", "Cs", "Zl", "Zp")  # controls, surrogates, line and paragraph separators
 
 
 @dataclass(frozen=True)
 class Partition:
-    """The cells of an attribute merged into groups: `labels[group_of[cell]]` names the group of a cell."""
+    """The cells of an attribute, merged into groups: `labels[group_of[cell]]` names the group of a cell."""
 
     labels: tuple[Label, ...]
     group_of: tuple[int, ...] = field(repr=False)
@@ -39,8 +40,8 @@ class Partition:
 class Chain:
     """Nested partitions with equal fan-outs: level l has prod(fan_outs[:l]) cells, level 0 is the total.
 
-    Where the declared levels have unequal fan-outs the smaller groups are padded with cells that are always empty;
-    `positions[cell]` is where a cell stands in the padded order (THEORY section 2: unequal fan-outs are padded).
+    Where the declared levels have unequal fan-outs, smaller groups are padded with cells that are always empty;
+    `positions[cell]` is the position of a cell in the padded order (THEORY section 2: unequal fan-outs are padded).
     """
 
     fan_outs: tuple[int, ...]
@@ -48,13 +49,13 @@ class Chain:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Cells at every level, from the total to the padded single values."""
+        """How many cells every level has, from the total to the padded single values."""
         return tuple(prod(self.fan_outs[:level]) for level in range(len(self.fan_outs) + 1))
 
 
 @dataclass(frozen=True, init=False)
 class Level:
-    """One coarser view of an attribute; give exactly one of groups, width and bins.
+    """A coarser view of an attribute, declared by exactly one of groups, width and bins.
 
     >>> Level("state", groups={"CA": ["LA", "SF"], "NY": ["NYC"]})
     Level(name='state', groups=(('CA', ('LA', 'SF')), ('NY', ('NYC',))), width=None, bins=None)
@@ -114,7 +115,7 @@ class Level:
     ) -> Partition:
         """Merge the groups of the next finer level.
 
-        `first` and `count` tell which cells of the attribute are its declared ones; `edges` are theirs, if any.
+        `first` and `count` locate the declared cells of the attribute; `edges` are the edges of these cells, if any.
         """
         subject = f"attribute {attribute!r}, level {self.name!r}"
         declared = range(first, first + count)
@@ -122,17 +123,13 @@ class Level:
             merged = self._by_name(subject, finer, {finer.group_of[cell] for cell in declared})
         else:
             if not ordered:
-                raise SchemaError(subject, expected="groups, for width and bins need an ordered attribute")
+                raise SchemaError(subject, expected="groups (width and bins need an ordered attribute)")
             starts = self._by_width(count) if self.width else self._by_edges(subject, edges)
             merged = _by_starts(subject, finer, declared, starts, edges)
         if merged.cells >= finer.cells:
-            raise SchemaError(
-                subject,
-                expected=f"fewer groups than the {finer.cells} of the level below it",
-                given=merged.cells,
-            )
+            raise SchemaError(subject, expected=f"fewer than the {finer.cells} groups below it", given=merged.cells)
         if len(set(merged.labels)) < merged.cells:
-            raise SchemaError(subject, expected="groups whose names differ, also from the extra categories")
+            raise SchemaError(subject, expected="group names that differ from each other and from the extra categories")
         return merged
 
     def _by_name(self, subject: str, finer: Partition, declared: set[int]) -> Partition:
@@ -167,7 +164,7 @@ class Level:
     def _by_edges(self, subject: str, edges: Sequence[Fraction] | None) -> list[int]:
         assert self.bins is not None
         if not edges:
-            raise SchemaError(subject, expected="groups or width, for the attribute has no numeric scale")
+            raise SchemaError(subject, expected="groups or width (the attribute has no numeric scale)")
         position = {edge: index for index, edge in enumerate(edges)}
         for edge in self.bins:
             if edge not in position:
@@ -183,7 +180,7 @@ class Level:
         ):
             raise SchemaError(
                 subject,
-                expected=f"edges that increase from {decimal_text(edges[0])} to {decimal_text(edges[-1])}",
+                expected=f"increasing edges from {decimal_text(edges[0])} to {decimal_text(edges[-1])}",
                 given=", ".join(map(decimal_text, self.bins)),
             )
         return [position[edge] for edge in self.bins[:-1]]
@@ -192,7 +189,7 @@ class Level:
 def _by_starts(
     subject: str, finer: Partition, declared: range, starts: list[int], edges: Sequence[Fraction] | None
 ) -> Partition:
-    """Merge consecutive declared cells: a new group begins at each start."""
+    """Merge consecutive declared cells; a new group begins at each start."""
     stops = [*starts[1:], len(declared)]
     group_of: dict[int, int] = {}
     labels: list[Label] = []
@@ -203,7 +200,7 @@ def _by_starts(
                 raise SchemaError(
                     subject,
                     expected="whole groups of the level below it",
-                    given=Plain(f"{finer.labels[member]} divided"),
+                    given=Plain(f"{finer.labels[member]} split"),
                 )
         if edges:
             labels.append(f"[{decimal_text(edges[start])}, {decimal_text(edges[stop])})")
@@ -214,7 +211,7 @@ def _by_starts(
 
 
 def _with_the_rest(finer: Partition, group_of: dict[int, int], labels: list[Label]) -> Partition:
-    """Keep every group that was not merged by itself, and carry the merger down to the cells."""
+    """Keep unmerged groups separate, and map every cell to its new group."""
     merged = dict(group_of)
     names = list(labels)
     for group, label in enumerate(finer.labels):
@@ -225,7 +222,7 @@ def _with_the_rest(finer: Partition, group_of: dict[int, int], labels: list[Labe
 
 
 def chain_of(partitions: Sequence[Partition], cells: int) -> Chain:
-    """The padded chain of an attribute with these partitions (from fine to coarse) of its cells."""
+    """The padded chain of an attribute whose cells have these partitions, from fine to coarse."""
     if not partitions:
         return Chain((cells,), range(cells))
     coarse_to_fine = [partition.group_of for partition in reversed(partitions)] + [tuple(range(cells))]
@@ -248,11 +245,8 @@ def chain_of(partitions: Sequence[Partition], cells: int) -> Chain:
 
 
 def check_name(subject: str, name: object) -> None:
-    """A name or text value: not empty, no control characters, fit for UTF-8."""
-    expected = "text that is not empty, of at most 1,000 characters, without control characters"
-    if not isinstance(name, str) or not name.strip() or len(name) > 1000:
-        raise SchemaError(subject, expected=expected, given=name)
-    if not name.isascii() and any(unicodedata.category(char) in _NOT_TEXT for char in name):
-        raise SchemaError(subject, expected=expected, given=name)
-    if any(ord(char) < 32 or ord(char) == 127 for char in name):
+    """Refuse a name or text value that is empty, too long, has control characters or cannot be encoded in UTF-8."""
+    is_text = isinstance(name, str) and name.strip() and len(name) <= _LONGEST_NAME
+    if not is_text or any(unicodedata.category(char) in _NOT_TEXT for char in str(name)):
+        expected = f"non-empty text of at most {_LONGEST_NAME:,} characters, without control characters"
         raise SchemaError(subject, expected=expected, given=name)

@@ -1,4 +1,4 @@
-"""Measurements: the first public numbers, noisy answers to the groups of a plan. Zone: PUBLIC."""
+"""Measurements: the noisy answers to the groups of a plan, the first numbers that are public. Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from privcube.model.plan import Plan
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """Noisy whole numbers, one per row of the plan, in the order of its groups; nothing exact is kept beside them."""
+    """Noisy whole numbers, one per row of the plan, in the order of its groups; nothing exact is kept with them."""
 
     plan: Plan
     answers: NDArray[np.int64]
 
     def __post_init__(self) -> None:
         if self.answers.dtype != np.int64 or self.answers.shape != (self.plan.rows,):
-            raise PlanError("measurements", expected=f"{self.plan.rows:,} whole numbers of 64 bits, one per row")
+            raise PlanError("measurements", expected=f"{self.plan.rows:,} 64-bit whole numbers, one per row")
         own = self.answers.copy()
         own.setflags(write=False)
         object.__setattr__(self, "answers", own)

@@ -1,4 +1,4 @@
-"""How a plan is to be made: strategy, budgets, recovery, effort. Zone: PUBLIC."""
+"""Options for making a plan: strategy, budgets, recovery, effort, objective. Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ Objective = Literal["total", "largest"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """The choices of steps 1 to 3 of the paper's framework.
+    """The choices in steps 1 to 3 of the paper's framework.
 
     `budgets="uniform"` is the paper's S, `"optimal"` its S+ (section 3.1); `"iterated"` alternates steps 2 and 3 until
-    the predicted error stops falling. `recovery="direct"` keeps the recovery
-    matrix of step 2, `"optimal"` is generalized least squares (section 3.2). `effort` says how long to search for
-    groups and bundles: about 1, 10 or 100 seconds. `objective` is what is made small: the weighted total of the
-    variances, or the largest of a cell.
+    the predicted error stops falling. `recovery="direct"` keeps the recovery matrix of step 2, `"optimal"` is
+    generalized least squares (section 3.2). `effort` says how long to search for groups and bundles: about 1, 10 or 100
+    seconds. `objective` is what to minimize: the weighted total of the variances, or the largest variance of a cell.
     """
 
     strategy: Strategy = "auto"
@@ -52,4 +51,4 @@ class PlanOptions:
             ("objective", get_args(Objective)),
         ):
             if getattr(self, name) not in allowed:
-                raise PlanError(name, expected="one of them", given=getattr(self, name), available=allowed)
+                raise PlanError(name, expected="a known name", given=getattr(self, name), available=allowed)

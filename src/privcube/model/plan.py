@@ -1,11 +1,11 @@
 """A plan: everything that is decided before data is read. Zone: PUBLIC.
 
-A plan is complete: groups to measure, the exact share of the budget of each, how to recover the tables, and the error
-to expect.
+A plan is complete: the groups to measure, the exact share of the budget for each, how to recover the tables, and the
+error to expect.
 
 Formal guarantee. With the noise stated here, a group or bundle costs its share of epsilon, or of rho
-(`privcube.model.sensitivity`). The shares are whole numbers over one denominator and sum to it at most, so by
-composition the whole plan costs at most epsilon, or rho; `__post_init__` checks that in whole numbers.
+(`privcube.model.sensitivity`). The shares are whole numbers over one denominator and sum to at most the denominator, so
+by composition the whole plan costs at most epsilon, or rho; `__post_init__` checks this in whole numbers.
 
 See THEORY section 3.
 """
@@ -33,7 +33,7 @@ from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.sensitivity import bundle_factors, largest_l1, noise_variances, squared_l2
 from privcube.model.workload import Entry, Table, Workload, canonical, table_name
 
-_MOST_SHOWN: Final = 50  # tables, in a notebook
+_MOST_SHOWN: Final = 50  # tables shown in a notebook, to keep its output short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,22 +49,20 @@ class Plan:
     denominator: int
     table_variances: tuple[float, ...] = field(repr=False)  # mean variance of a cell, per table
     sources: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)  # direct recovery: groups per table
-    bundles: tuple[tuple[int, ...], ...] | None = field(
-        default=None, repr=False
-    )  # groups noised together; None: singly
+    bundles: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)  # noised together; None: one by one
 
     def __post_init__(self) -> None:
         if self.bundles is not None:
             if sorted(group for bundle in self.bundles for group in bundle) != list(range(len(self.groups))):
-                raise PlanError("plan", expected="every group in one bundle")
+                raise PlanError("plan", expected="every group in exactly one bundle")
             if not isinstance(self.guarantee, PureDP) or not all(self.bundles):
                 raise PlanError("plan", expected="bundles of at least one group, under a pure guarantee")
         if isinstance(self.guarantee, PureDP) and any(has_helmert(group) for group in self.groups):
             raise PlanError("plan", expected="Gaussian noise for Helmert rows", given=Plain("a pure guarantee"))
         if len(self.shares) != len(self.noised_together) or not self.groups:
-            raise PlanError("plan", expected="one share of the budget per bundle, at least one group")
+            raise PlanError("plan", expected="one share of the budget per bundle, and at least one group")
         if min(self.shares) < 1 or sum(self.shares) > self.denominator:
-            raise PlanError("plan", expected="shares of at least 1 that sum to the denominator at most")
+            raise PlanError("plan", expected="shares of at least 1 that sum to at most the denominator")
         if len(self.table_variances) != len(self.workload):
             raise PlanError("plan", expected="a predicted variance for every table")
 
@@ -72,7 +70,7 @@ class Plan:
 
     @cached_property
     def noised_together(self) -> tuple[tuple[int, ...], ...]:
-        """The bundles: groups that share one budget and are noised together; as a rule one group each."""
+        """The bundles: groups that share one budget and are noised together; usually one group each."""
         return self.bundles if self.bundles is not None else tuple((group,) for group in range(len(self.groups)))
 
     @cached_property
@@ -88,23 +86,23 @@ class Plan:
 
     @cached_property
     def _of_one_share(self) -> Fraction:
-        """The scale, or variance, of noise on a count that moves by 1 and has one share of the budget."""
+        """The scale, or variance, of the noise on a count that moves by 1 and has one share of the budget."""
         return self.denominator * self.guarantee.unit_noise
 
     def noise_scale(self, group: int) -> Fraction:
-        """Pure: the scale of a group's Laplace noise, or of the max-norm noise of its bundle, exactly."""
+        """The exact scale of a group's Laplace noise, or of its bundle's max-norm noise, under a pure guarantee."""
         if not isinstance(self.guarantee, PureDP):
-            raise PlanError("noise_scale", expected="a pure guarantee; others have a noise_variance")
+            raise PlanError("noise_scale", expected="a pure guarantee (others have a noise_variance)")
         number = self._bundle_of[group]
         moved = max(largest_l1(self.guarantee, self.groups[each]) for each in self.noised_together[number])
         return moved * self._of_one_share / self.shares[number]
 
     def noise_variance(self, group: int) -> Fraction:
-        """The variance of the noise on every row of a group, of the continuous distribution with the same scale.
+        """The variance of the noise on every row of a group, for the continuous distribution of the same scale.
 
-        For max-norm noise on a bundle with m rows in a slice (`privcube.model.slices`), n of them of the group, it is
-        2 (m+1)(m+2) / ((n+1)(n+2)) scale^2. For
-        Helmert rows it is the sigma^2 by which each row's squared norm is multiplied (`groups.row_weights`).
+        For max-norm noise on a bundle with m rows in a slice (`privcube.model.slices`), n of which belong to the group,
+        it is 2 (m+1)(m+2) / ((n+1)(n+2)) scale^2. For Helmert rows it is the sigma^2 by which each row's squared norm
+        is multiplied (`groups.row_weights`).
         """
         if isinstance(self.guarantee, PureDP):
             return 2 * self._bundle_factors[group] * self.noise_scale(group) ** 2
@@ -112,7 +110,7 @@ class Plan:
         return moved * self._of_one_share / self.shares[group]
 
     def noise_variances(self) -> NDArray[np.float64]:
-        """The noise variances of all groups as floats."""
+        """The noise variances of all groups, as floats."""
         if self.bundles is not None:
             return np.array([float(self.noise_variance(group)) for group in range(len(self.groups))])
         return noise_variances(self.guarantee, self.frame, self.groups, self.shares, self.denominator)
@@ -134,7 +132,7 @@ class Plan:
 
     @property
     def weighted_variance(self) -> float:
-        """The same with every table's weight: what the budgets minimize."""
+        """The sum of the predicted variances of all cells, times their table's weight: what the budgets minimize."""
         parts = zip(self.workload.weights, self._cells, self.table_variances, strict=True)
         return math.fsum(a * c * v for a, c, v in parts)
 
@@ -144,15 +142,11 @@ class Plan:
         return self.total_variance / sum(self._cells)
 
     def table_variance(self, table: Sequence[Entry]) -> float:
-        """The predicted variance of a cell of one table (for ranges, the mean over its queries)."""
+        """The predicted variance of a cell of a table (for ranges, the mean over its queries)."""
         wanted = canonical(self.workload.schema, table)
         if wanted not in self._variance_of:
-            raise PlanError(
-                "table",
-                expected="one in the workload",
-                given=table_name(wanted),
-                available=map(table_name, self.workload),
-            )
+            names = map(table_name, self.workload)
+            raise PlanError("table", expected="a table of the workload", given=table_name(wanted), available=names)
         return self._variance_of[wanted]
 
     @property
@@ -164,7 +158,7 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the document: two plans with the same digest do the same."""
+        """The SHA-256 of the document: plans with the same digest are the same."""
         return digest_of(plan_document(self))
 
     def to_json(self) -> str:
@@ -173,7 +167,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan, checked like any other, and refused if its digest does not fit what it says."""
+        """Read a plan, check it like any other, and refuse it if its digest does not match."""
         return cls(**plan_parts(text))
 
     def _repr_html_(self) -> str:

@@ -1,7 +1,7 @@
 """Groups written out as rows of a matrix over the cells of a frame. Zone: PUBLIC.
 
-This is what a group means, stated without any trick: the code that counts, prices or recovers groups is compared with
-these rows in tests, and small domains use them directly. Columns are the padded cells of the frame in row-major order.
+This is the plain definition of a group: tests compare the code that counts, prices or recovers groups with these rows,
+and small domains use them directly. Columns are the padded cells of the frame in row-major order.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from privcube.model.frame import Frame
 from privcube.model.groups import Group, MatrixGroup, SketchGroup
 from privcube.model.schema import Schema
 
-_MOST_COLUMNS: Final = 1_000_000
+_MOST_COLUMNS: Final = 1_000_000  # of an explicit matrix, so that it fits in memory
 
 
 def strategy_matrix(frame: Frame, groups: Sequence[Group]) -> Any:
-    """S: the rows of every group, over the padded cells of a frame."""
+    """The strategy matrix S: the rows of every group, over the padded cells of a frame."""
     return scipy_sparse().vstack([_group_matrix(frame, group) for group in groups], format="csr")
 
 
 def real_columns(frame: Frame) -> Integers:
-    """Where the cells of the base table stand among the padded cells of a frame."""
+    """The positions of the base table's cells among the padded cells of a frame."""
     place = np.zeros(1, dtype=np.int64)
     for attribute in frame.schema:
         size = padded_size(frame, attribute.name)
@@ -40,7 +40,7 @@ def real_columns(frame: Frame) -> Integers:
 
 
 def spread(schema: Schema, group: MatrixGroup) -> Integers:
-    """The rows of a matrix group over the cells of a whole schema: the same for cells that differ elsewhere.
+    """The rows of a matrix group over all cells of a schema; only the group's own attributes matter.
 
     >>> spread(Schema.from_sizes({"a": 2, "b": 2}), MatrixGroup(("b",), ((1, 5),))).tolist()
     [[1, 5, 1, 5]]
@@ -73,7 +73,7 @@ def partition_rows(group: SketchGroup, cells: int) -> Any:
 
 
 def _on_padded(frame: Frame, group: MatrixGroup) -> Any:
-    """The rows of a matrix group over the padded cells of a frame: 0 for padding."""
+    """The rows of a matrix group over the padded cells of a frame, with 0 for padding."""
     whole = np.zeros((len(group.rows), prod([padded_size(frame, name) for name in frame.schema.names])))
     whole[:, real_columns(frame)] = spread(frame.schema, group)
     return scipy_sparse().csr_array(whole)
@@ -85,7 +85,7 @@ def block_rows(sizes: Sequence[int], level: int) -> Any:
 
 
 def helmert_level_rows(sizes: Sequence[int], level: int) -> Any:
-    """Helmert rows of the children of every node one level up; contrasts are those of two children."""
+    """Helmert rows of the children of every node one level up; with two children, they are contrasts."""
     sparse = scipy_sparse()
     rows = helmert_rows(sizes[level] // sizes[level - 1]).astype(np.float64)
     spread = np.kron(rows, np.ones((1, sizes[-1] // sizes[level])))

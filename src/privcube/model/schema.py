@@ -1,8 +1,8 @@
-"""The schema: which attributes the data has and which cells each of them has. Zone: PUBLIC.
+"""The schema: the attributes of the data, and the cells of each. Zone: PUBLIC.
 
-A schema is declared, never read off the data in silence: the set of values that occur is itself sensitive. A draft
-made from data (`privcube init --from`) marks its attributes as drafts, and `require_confirmed` refuses them until
-a person has said that what they declare is public knowledge.
+A schema is declared, never silently inferred from the data: the set of values that occur is itself sensitive. A draft
+made from data (`privcube init --from`) marks its attributes as drafts, and `require_confirmed` refuses them until a
+person has confirmed that what they declare is public knowledge.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Final
 from privcube.errors import DraftError, Plain, SchemaError
 from privcube.model.attribute import Attribute, attribute_sizes
 
-_MOST_SHOWN: Final = 50  # attributes, in a notebook
-_FEW: Final = 6  # labels of each
+_MOST_SHOWN: Final = 50  # attributes shown in a notebook, to keep its output short
+_FEW: Final = 6  # labels of an attribute shown in a notebook, to keep its output short
 
 
 @dataclass(frozen=True, init=False)
 class Schema:
-    """Attributes in a fixed order; the order of the tables of a workload follows from it.
+    """Attributes in a fixed order, which also determines the order of a workload's tables.
 
     >>> schema = Schema.from_sizes({"sex": 2, "race": 5})
     >>> schema.names, schema.shape, schema.domain_size
@@ -46,7 +46,7 @@ class Schema:
                 raise SchemaError("schema", expected="privcube.Attribute objects", given=attribute)
             if attribute.name in positions:
                 raise SchemaError(
-                    "schema", expected="attribute names that differ", given=Plain(f"{attribute.name!r} twice")
+                    "schema", expected="distinct attribute names", given=Plain(f"{attribute.name!r} twice")
                 )
             positions[attribute.name] = position
         object.__setattr__(self, "attributes", given)
@@ -54,14 +54,14 @@ class Schema:
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Schema:
-        """Attributes known by their size only, with codes 0 to size-1."""
+        """A schema of attributes known only by size, with codes 0 to size-1."""
         if not isinstance(sizes, Mapping):
             raise SchemaError("sizes", expected='a mapping such as {"sex": 2}', given=sizes)
         return cls(attribute_sizes(sizes))
 
     @classmethod
     def from_domain_json(cls, text: str) -> Schema:
-        """Read private-pgm's domain JSON, an object of sizes.
+        """Read private-pgm's domain JSON, an object that maps names to sizes.
 
         >>> Schema.from_domain_json('{"age": 85, "sex": 2}').shape
         (85, 2)
@@ -96,11 +96,11 @@ class Schema:
 
     @property
     def domain_size(self) -> int:
-        """The paper's N: how many combinations of cells there are, a whole number of any length."""
+        """The paper's N: how many combinations of cells there are, a whole number of any size."""
         return prod(self.shape)
 
     def position(self, name: str) -> int:
-        """Where an attribute stands in the schema."""
+        """The position of an attribute in the schema."""
         try:
             return self._positions[name]
         except (KeyError, TypeError):
@@ -120,11 +120,11 @@ class Schema:
 
     @property
     def drafts(self) -> tuple[str, ...]:
-        """The attributes that were drafted from data and not yet confirmed."""
+        """The attributes that were drafted from data and are not yet confirmed."""
         return tuple(attribute.name for attribute in self.attributes if attribute.draft)
 
     def confirmed(self) -> Schema:
-        """The same schema after a person has checked that every declared value is public knowledge."""
+        """The schema without draft marks, once a person has checked that every declared value is public knowledge."""
         return Schema(replace(attribute, draft=False) for attribute in self.attributes)
 
     def require_confirmed(self) -> None:
@@ -140,7 +140,7 @@ class Schema:
                 "schema",
                 expected="every attribute confirmed by a person (remove `draft = true` from the spec, or call "
                 "schema.confirmed(), once its values are known to be public)",
-                given="drafts of " + ", ".join(self.drafts),
+                given=Plain("drafts of " + ", ".join(self.drafts)),
             )
 
     def _repr_html_(self) -> str:
@@ -159,5 +159,5 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     seen = dict(pairs)
     if len(seen) < len(pairs):
         twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        raise SchemaError("domain JSON", expected="attribute names that differ", given=Plain(f"{twice!r} twice"))
+        raise SchemaError("domain JSON", expected="distinct attribute names", given=Plain(f"{twice!r} twice"))
     return seen

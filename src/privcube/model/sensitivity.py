@@ -4,13 +4,13 @@ Formal guarantee. A group of cells or contrasts has rows of entries 0, +1, -1 wi
 moves its answers by 1 in L1 and in L2. With at most c rows per person, a neighboring change moves a group by at most
   L1: c (add_remove) or 2c (replace_one);
   L2 squared: c^2 (add_remove); 2c^2 (replace_one, cells); 4c^2 (replace_one, contrasts: both ends may share a row).
-Helmert rows overlap. They are for Gaussian noise only, and their L2 is that of the orthonormal rows they are worth. A
-matrix group is moved by c times its largest column, or difference of columns (`groups.MatrixGroup`).
+Helmert rows overlap. They are for Gaussian noise only, and their L2 is that of the orthonormal rows they are equivalent
+to. A matrix group moves by c times its largest column, or difference of columns (`groups.MatrixGroup`).
 
-Pure: Laplace noise of scale L1 / (epsilon share) on a group costs epsilon times share, and so does max-norm noise of
-that scale on a whole bundle of groups, since the largest of their L1 norms moves by the largest L1 at most; so does a
-draw of it for every slice of the bundle (`privcube.model.slices`). Gaussian: variance L2^2 / (2 rho share) costs rho
-times share.
+Pure: Laplace noise of scale L1 / (epsilon share) on a group costs epsilon times share. So does max-norm noise of that
+scale on a whole bundle of groups, since the largest of their L1 norms moves by at most the largest L1, and so does a
+separate draw of it for every slice of the bundle (`privcube.model.slices`). Gaussian: variance L2^2 / (2 rho share)
+costs rho times share.
 
 See THEORY section 1.1.
 """
@@ -33,7 +33,7 @@ from privcube.model.slices import slice_rows
 
 
 def bundle_factors(frame: Frame, groups: Sequence[Group]) -> list[Fraction]:
-    """The variances of the rows of groups in one bundle over that of Laplace noise of the same scale."""
+    """For each group of a bundle, the variance of its rows relative to Laplace noise of the same scale."""
     if len(groups) == 1:
         return [Fraction(1)]
     _, rows = slice_rows(frame, groups)
@@ -52,9 +52,10 @@ def largest_l1(guarantee: Guarantee, group: Group) -> int:
 def squared_l2(guarantee: Guarantee, frame: Frame, group: Group) -> Fraction:
     """How far a neighboring change moves the answers of a group, in L2 squared.
 
-    Helmert rows are taken at their orthonormal worth. A record moves them by the product P of (1 - 1/f) over the axes;
-    replacing it by another moves them by 2 P - 2 (product of the projector's entries), of which an entry is 1 - 1/f for
-    the same child, -1/f for another child of the same parent, 0 otherwise: most if the two differ on one axis only.
+    Helmert rows count as the orthonormal rows they are equivalent to. A record moves them by the product P of (1 - 1/f)
+    over the axes; replacing it by another moves them by 2 P - 2 (product of the projector's entries), where an entry is
+    1 - 1/f for the same child, -1/f for another child of the same parent, and 0 otherwise. This is largest if the two
+    records differ on only one axis.
     """
     if isinstance(group, MatrixGroup):
         return Fraction(guarantee.max_rows_per_person**2 * group.largest_l2(guarantee.neighbors))
@@ -86,7 +87,7 @@ def _squared_l2(neighbors: Neighbors, rows: int, shape: tuple[int, ...]) -> Frac
 
 
 def squared_l2_of_all(guarantee: Guarantee, frame: Frame, groups: Sequence[Group]) -> NDArray[np.float64]:
-    """The same for many groups, as floats; each shape is worked out once."""
+    """How far a neighboring change moves each of many groups, in L2 squared, as floats."""
     neighbors, rows = guarantee.neighbors, guarantee.max_rows_per_person
     known: dict[tuple[int, ...], float] = {}
     found = []
@@ -111,7 +112,7 @@ def noise_variances(
 ) -> NDArray[np.float64]:
     """The noise variances of groups with these shares of the budget, as floats; `Plan.noise_variance` is exact.
 
-    `moved` is `squared_l2_of_all`, where it is known.
+    `moved` is `squared_l2_of_all`, if already known.
     """
     part = np.asarray(shares, dtype=np.float64) / denominator
     if isinstance(guarantee, PureDP):

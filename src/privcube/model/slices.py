@@ -1,13 +1,13 @@
 """Slices: the cells that all groups of a bundle count, each with its own draw of noise. Zone: PUBLIC.
 
-If every group of a bundle has the counts of some attributes among its parts, at some level or finer, then a record
-meets only rows below one cell of that level, in every group. The rows below a cell are a slice of the bundle. Noise of
-density exp(-sum over slices of max_g |z_g in the slice|_1 / scale) is an independent draw of max-norm noise for every
-slice; a record moves one slice, by 1 in every group, so the whole costs what one draw for all rows would (a record
-replaced by another moves one slice by 2 or two slices by 1 each). And it is smaller: with s slices, m = s m' rows of
-which n = s n' are of the group, a row has variance 2 (m'+1)(m'+2) / ((n'+1)(n'+2)) instead of 2 (m+1)(m+2) / ((n+1)
-(n+2)), never more, since (x+1)(x+2) / ((s x+1)(s x+2)) falls as x grows and m' >= n'. For a single group of cells every
-row is a slice: Laplace noise. So bundles are always noised in slices, as many as there can be.
+If every group of a bundle counts some attributes at some level or finer, then a record affects only rows below one cell
+of that level, in every group. The rows below a cell are a slice of the bundle. Noise of density
+exp(-sum over slices of max_g |z_g in the slice|_1 / scale) is an independent draw of max-norm noise for every slice. A
+record moves one slice, by 1 in every group, so the total cost is that of a single draw for all rows (replacing a record
+moves one slice by 2 or two slices by 1 each). And the noise is smaller: with s slices and m = s m' rows, n = s n' of
+which belong to the group, a row has variance 2 (m'+1)(m'+2) / ((n'+1)(n'+2)) instead of 2 (m+1)(m+2) / ((n+1)(n+2)),
+never more, since (x+1)(x+2) / ((s x+1)(s x+2)) falls as x grows and m' >= n'. For a single group of cells, every row is
+a slice: Laplace noise. So bundles are always noised in as many slices as possible.
 
 See THEORY section 3.1.
 """
@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, MatrixGroup, SketchGroup, group_rows, product_groups
 
-_MOST_WEIGHTS: Final = 2_000_000  # of the radius of max-norm noise; about scale (60 + 22 sqrt(rows)) are gone through
+_MOST_WEIGHTS: Final = 2_000_000  # of the radius of max-norm noise: a draw visits about scale (60 + 22 sqrt(rows))
 
 Slicing = tuple[tuple[int, int], ...]  # (axis, level) in the order of the axes, levels above 0
 
 
 def shared_cells(groups: Sequence[Group]) -> Slicing:
-    """The finest cells that every row of every group lies in: contrasts and Helmert rows lie in the level above.
+    """The finest cells such that each row of every group lies in one; contrasts and Helmert rows need the level above.
 
     >>> from privcube.model.groups import GroupPart
     >>> shared_cells([(GroupPart(0, 2), GroupPart(1, 1)), (GroupPart(0, 3, "contrast"), GroupPart(2, 1))])
@@ -57,7 +57,7 @@ def slice_rows(frame: Frame, groups: Sequence[Group]) -> tuple[int, list[int]]:
 
 
 def joined(frame: Frame, group: Group, slicing: Slicing, rows: NDArray[Any]) -> NDArray[Any]:
-    """The rows of a group in their order, from an array of slices x rows of a slice.
+    """The rows of a group in order, from an array of shape (slices, rows per slice).
 
     >>> from privcube.model.groups import GroupPart
     >>> from privcube.model.schema import Schema
@@ -76,7 +76,7 @@ def joined(frame: Frame, group: Group, slicing: Slicing, rows: NDArray[Any]) -> 
 
 
 def largest_scale(rows: int) -> int:
-    """The largest scale of max-norm noise on so many rows that can be drawn exactly in reasonable time.
+    """The largest scale of max-norm noise on a given number of rows that can be drawn exactly in reasonable time.
 
     >>> largest_scale(100)
     6622

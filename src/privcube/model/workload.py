@@ -1,13 +1,13 @@
-"""The workload: which tables are wanted and how much each of them matters. Zone: PUBLIC.
+"""The workload: which tables are wanted, and how much each of them matters. Zone: PUBLIC.
 
-A table is a tuple of attributes, `("sex", "age")`; the empty tuple is the grand total. An attribute may be asked for
-at a declared level, `Axis("age", level="5-year")`, or by ranges on its scale: `Axis("age", queries="prefixes")` asks
-for the counts up to every cell, `queries="ranges"` for the counts between any two. In code the pair ("age", "5-year")
-is short for the level.
+A table is a tuple of attributes, `("sex", "age")`; the empty tuple is the grand total. An attribute may be requested
+at a declared level, `Axis("age", level="5-year")`, or by ranges on its scale: `Axis("age", queries="prefixes")` means
+the counts up to every cell, `queries="ranges"` the counts between any two. In code, the pair ("age", "5-year") is
+shorthand for a level.
 
-Order. Inside a table attributes stand in schema order. Tables stand by number of attributes first, then
-lexicographically by the attributes' places in the schema, then from fine to coarse levels, then cells, prefixes,
-ranges. The order in which they were asked for plays no role, so equal workloads compare equal.
+Order. Attributes within a table are in schema order. Tables are sorted by number of attributes, then lexicographically
+by the attributes' positions in the schema, then from fine to coarse levels, then cells, prefixes, ranges. The order of
+the request does not matter, so equal workloads compare equal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from privcube.errors import Plain, SchemaError, WorkloadError
 from privcube.model.schema import Schema
 
 Queries = Literal["cells", "prefixes", "ranges"]
-_MOST_TABLES: Final = 2_000_000
+_MOST_TABLES: Final = 2_000_000  # of a workload: a careless k or closure must not fill the memory
 
 
 class Axis(NamedTuple):
@@ -37,7 +37,7 @@ class Axis(NamedTuple):
 
     @classmethod
     def of(cls, entry: str | Axis) -> Axis:
-        """The axis that an entry of a table stands for.
+        """The axis that an entry of a table denotes.
 
         >>> Axis.of("age")
         Axis(attribute='age', level=None, queries='cells')
@@ -46,7 +46,7 @@ class Axis(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The axis for people, and the column that holds its labels.
+        """The name of the axis for people, and of the column that holds its labels.
 
         >>> Axis("age").name, Axis("age", "stage").name, Axis("age", queries="ranges").name
         ('age', 'age by stage', 'ranges of age')
@@ -61,7 +61,7 @@ Table = tuple[str | Axis, ...]
 
 @dataclass(frozen=True, init=False)
 class Workload:
-    """Tables over a schema with the weight of each cell's variance in the total (the paper's vector a).
+    """Tables over a schema, each with the weight of its cells' variances in the total (the paper's vector a).
 
     >>> schema = Schema.from_sizes({"sex": 2, "race": 5, "age": 10})
     >>> workload = Workload.tables(schema, [("race", "sex"), ("sex",)], weights=[2, 1])
@@ -75,7 +75,7 @@ class Workload:
     _weights: Mapping[Table, float] = field(repr=False)
 
     def __init__(self, schema: Schema, weights: Mapping[Table, float]) -> None:
-        """Prefer the builders below; this takes tables in canonical form with their weights, in any order."""
+        """Take canonical tables with their weights, in any order; prefer the builders below."""
         if not weights:
             raise WorkloadError("workload", expected="at least one table", given=Plain("none"))
         _refuse_too_many(len(weights))
@@ -88,7 +88,7 @@ class Workload:
     def tables(
         cls, schema: Schema, tables: Iterable[Sequence[Entry]], weights: Sequence[float] | None = None
     ) -> Workload:
-        """Exactly these tables, each named once."""
+        """Exactly these tables, none of them twice."""
         wanted = [canonical(schema, table) for table in tables]
         checked = [1.0] * len(wanted) if weights is None else [checked_weight(weight) for weight in weights]
         if len(checked) != len(wanted):
@@ -118,7 +118,7 @@ class Workload:
 
     @classmethod
     def kway_plus_attribute(cls, schema: Schema, k: int, attribute: str) -> Workload:
-        """Qka: all tables of k attributes and those of k+1 that have this one."""
+        """Qka: all tables of k attributes, and those of k+1 that include this one."""
         schema.position(attribute)
         with_it = (table for table in _kway(schema, k, more=1) if attribute in table)
         return cls(schema, dict.fromkeys([*_kway(schema, k), *with_it], 1.0))
@@ -130,7 +130,7 @@ class Workload:
 
     @classmethod
     def closure(cls, schema: Schema, tables: Iterable[Sequence[Entry]]) -> Workload:
-        """These tables and all that follow from them by leaving out attributes or going to coarser levels.
+        """These tables, and all that follow from them by dropping attributes or going to coarser levels.
 
         >>> schema = Schema.from_sizes({"sex": 2, "race": 5})
         >>> list(Workload.closure(schema, [("sex", "race")]))
@@ -160,12 +160,12 @@ class Workload:
         return cls.tables(schema, [_each(attributes, "ranges")])
 
     def __or__(self, other: Workload) -> Workload:
-        """Both workloads together; a table in both keeps the weight it has on the right."""
+        """The union of two workloads; a table in both has the weight from the right."""
         if self.schema != other.schema:
             raise WorkloadError("workloads", expected="the same schema on both sides")
         return Workload(self.schema, {**self._weights, **other._weights})
 
-    # What is in it
+    # Contents
 
     def __iter__(self) -> Iterator[Table]:
         return iter(self._weights)
@@ -190,17 +190,13 @@ class Workload:
         """The weight of one table."""
         wanted = canonical(self.schema, table)
         if wanted not in self._weights:
-            raise WorkloadError(
-                "table",
-                expected="one in the workload",
-                given=table_name(wanted),
-                available=map(table_name, self),
-            )
+            names = map(table_name, self)
+            raise WorkloadError("table", expected="a table of the workload", given=table_name(wanted), available=names)
         return self._weights[wanted]
 
     @property
     def cells(self) -> int:
-        """How many counts are asked for in all, the paper's q."""
+        """How many counts are requested in total, the paper's q."""
         return sum(self.sizes)
 
     @cached_property
@@ -214,7 +210,7 @@ class Workload:
 
     @property
     def leveled(self) -> frozenset[str]:
-        """The attributes that some table asks for at a level."""
+        """The attributes that some table requests at a level."""
         axes = (entry for table in self for entry in table if isinstance(entry, Axis))
         return frozenset(axis.attribute for axis in axes if axis.level is not None)
 
@@ -234,7 +230,7 @@ class Workload:
 
 
 def canonical(schema: Schema, table: Sequence[Entry]) -> Table:
-    """A table in schema order, every axis checked, plain attributes as plain names."""
+    """A table in canonical form: in schema order, with checked axes, and plain attributes as plain names."""
     if isinstance(table, str) or not isinstance(table, Sequence):
         raise WorkloadError("table", expected='a tuple of attribute names such as ("sex", "age")', given=table)
     axes = [_checked_axis(schema, entry) for entry in table]
@@ -262,7 +258,7 @@ def axis_cells(schema: Schema, entry: str | Axis) -> int:
 
 
 def table_name(table: Table) -> str:
-    """A table for people.
+    """The name of a table for people.
 
     >>> table_name(("sex", Axis("age", "5-year"))), table_name((Axis("age", queries="ranges"),)), table_name(())
     ('sex x age by 5-year', 'ranges of age', 'total')
@@ -293,7 +289,7 @@ def _checked_axis(schema: Schema, entry: Entry) -> Axis:
             available=attribute.level_names,
         )
     if axis.queries not in get_args(Queries):
-        raise WorkloadError("queries", expected="one of them", given=axis.queries, available=get_args(Queries))
+        raise WorkloadError("queries", expected="a known kind", given=axis.queries, available=get_args(Queries))
     if axis.queries != "cells" and (axis.level is not None or not attribute.ordered):
         raise WorkloadError(
             f"{axis.queries} of {axis.attribute!r}",
@@ -303,7 +299,7 @@ def _checked_axis(schema: Schema, entry: Entry) -> Axis:
 
 
 def checked_weight(weight: object, subject: str = "weight") -> float:
-    """A weight that is finite and above 0."""
+    """A weight as a float; it must be finite and above 0."""
     number = not isinstance(weight, bool) and isinstance(weight, int | float)
     if not number or not 0 < weight <= sys.float_info.max:  # type: ignore[operator]
         raise WorkloadError(subject, expected="a finite number above 0", given=weight)
@@ -328,7 +324,7 @@ def _kway(schema: Schema, k: int, more: int = 0) -> Iterator[Table]:
 
 
 def _coarser(schema: Schema, entry: str | Axis) -> list[str | Axis]:
-    """The axis itself and its coarser levels."""
+    """An axis and its coarser levels."""
     axis = Axis.of(entry)
     names = schema[axis.attribute].level_names
     above = names if axis.level is None else names[names.index(axis.level) + 1 :]

@@ -1,1 +1,1 @@
-"""Post-processing of what the gate let out. Zone: RELEASED."""
+"""Post-processing of the noisy answers that the gate releases. Zone: RELEASED."""

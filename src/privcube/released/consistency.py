@@ -1,9 +1,9 @@
 """Consistency: tables that agree, nearest to the given ones (sections 3.3 and 4.3 of the paper). Zone: RELEASED.
 
 Tables agree exactly if they come from one set of residual coordinates (for binary attributes, Fourier coefficients).
-The nearest ones in L2 are the recovery of the tables from themselves with equal noise: a closed form. In L1 and
-L-infinity they are linear programs over the coordinates, m variables for K cells, whatever the size of the domain.
-By the triangle inequality the result is at most twice as far from the truth as the input.
+The nearest ones in L2 are recovered in closed form from the given tables, as if with equal noise. In L1 and L-infinity
+they solve linear programs over the coordinates, with m variables for K cells, regardless of the size of the domain. By
+the triangle inequality, the result is at most twice as far from the truth as the input.
 
 See THEORY section 5.
 """
@@ -34,7 +34,7 @@ def consistent_tables(schema: Schema, tables: Mapping[Table, Floats], norm: floa
     """Tables of cells that agree, nearest to the given ones in L1, L2 or L-infinity over all cells.
 
     Where an attribute has levels of unequal fan-outs, the closed form for L2 takes differences from an even share among
-    the cells that exist: the result agrees and is unbiased, but is only close to the nearest.
+    the real cells: the result agrees and is unbiased, but is only approximately the nearest.
 
     >>> schema = Schema.from_sizes({"a": 2, "b": 2})
     >>> tables = {("a",): np.array([7.0, 3.0]), ("a", "b"): np.array([[1.0, 2.0], [3.0, 4.0]])}
@@ -89,7 +89,7 @@ def _from_coordinates(
     first: dict[tuple[tuple[int, int], ...], int],
     width: int,
 ) -> tuple[Any, Integers, int]:
-    """The real cells of a table from its own coordinates, and the number of each of them among all coordinates."""
+    """A matrix from a table's coordinates to its real cells, the coordinates' indices among all, and how many exist."""
     sparse = scipy_sparse()
     factors, levels_of = [], []
     for part in group:
@@ -112,10 +112,10 @@ def _from_coordinates(
 
 
 def _axis_matrix(chain: Sequence[int], shares: Sequence[Floats]) -> tuple[Floats, Integers]:
-    """Padded cells of an axis from its free coordinates, and the level of each of these.
+    """A matrix from the free coordinates of an axis to its padded cells, and the level of each coordinate.
 
-    A parent with f real children has f - 1 free differences: the last real child makes up for the others, and padded
-    ones, which stand behind the real ones, do not differ from nothing.
+    A parent with f real children has f - 1 free differences: the last real child balances the others, and the padded
+    children, which come after the real ones, stay at zero.
     """
     size = prod(chain)
     completed, level_of = [np.eye(size)[:, :1]], [0]
@@ -138,7 +138,7 @@ def _checked(schema: Schema, table: Table, counts: Floats) -> Floats:
     if numbers.shape != shape or not np.all(np.isfinite(numbers)):
         raise PlanError(f"table {table_name(table)}", expected=f"finite counts of shape {shape}", given=numbers.shape)
     if any(isinstance(entry, Axis) and entry.queries != "cells" for entry in table):
-        raise PlanError(f"table {table_name(table)}", expected="cells; ranges follow from them")
+        raise PlanError(f"table {table_name(table)}", expected="cells (ranges follow from them)")
     return numbers
 
 

@@ -1,9 +1,8 @@
 """Tables of a release as files for other programs: CSV, Parquet, Excel, JSON-stat. Zone: RELEASED.
 
-CSV and Parquet hold one long table. If several are asked for, they stand one after the other, with a column that says
-which, and an attribute that a table does not have is left empty. Excel gets a sheet for each, JSON-stat a collection.
-Text that a spreadsheet would take for a formula is made safe in CSV (`privcube.released.artifact.table_files`) and is
-marked as text in Excel.
+CSV and Parquet hold one long table. Several tables are stacked, with a column that names the table, and attributes that
+a table lacks are left empty. Excel gets one sheet per table, JSON-stat a collection. Text that a spreadsheet would
+treat as a formula is made safe in CSV (`privcube.released.artifact.table_files`) and marked as text in Excel.
 """
 
 from __future__ import annotations
@@ -24,18 +23,12 @@ from privcube.model.workload import Entry, canonical, table_name
 from privcube.progress import ERROR_BARS, PACKING, WRITING, Progress, silent, told
 from privcube.released.artifact.folder import write_alone
 from privcube.released.artifact.manifest import CONFIDENCE
-from privcube.released.artifact.table_files import (
-    TableWriter,
-    csv_bytes,
-    number_columns,
-    parquet_bytes,
-    safe_text,
-)
+from privcube.released.artifact.table_files import TableWriter, csv_bytes, parquet_bytes, safe_text
 from privcube.released.labels import NUMBERS, axis_labels, column_names
-from privcube.released.release import Release, TableValues
+from privcube.released.release import Release, TableValues, number_columns
 
-_MOST_ROWS: Final = 1_048_576  # of a sheet
-_LONGEST_TITLE: Final = 31
+_MOST_ROWS: Final = 1_048_576  # of a sheet, by Excel's limit
+_LONGEST_TITLE: Final = 31  # characters of a sheet's name, by Excel's limit
 
 
 def export(
@@ -43,12 +36,12 @@ def export(
 ) -> None:
     """Write tables to a new file: format is "csv", "parquet", "xlsx" or "json-stat"."""
     if format not in FORMATS:
-        raise ArtifactError("format", expected="one of them", given=format, available=FORMATS)
+        raise ArtifactError("format", expected="a known format", given=format, available=FORMATS)
     if not tables:
         raise ArtifactError("export", expected="at least one table", given=Plain("none"))
     target = Path(path)
     if target.exists():
-        raise ArtifactError(str(target), expected="a new file (nothing is overwritten)", given=Plain("one that exists"))
+        raise ArtifactError(str(target), expected="a new file (nothing is overwritten)", given=Plain("an existing one"))
     wanted = list(dict.fromkeys(canonical(release.workload.schema, table) for table in tables))
     release.recover(progress)
     values = [release.values(table, CONFIDENCE) for table in told(wanted, ERROR_BARS, progress)]
@@ -74,7 +67,7 @@ def _parquet(release: Release, values: list[TableValues], progress: Progress) ->
 
 
 def _long(release: Release, values: list[TableValues], progress: Progress) -> Any:
-    """One table by itself, or several one after the other."""
+    """One table as it is, or several tables stacked."""
     writer = TableWriter(release.workload.schema)
     tables = [writer.arrow(own) for own in told(values, WRITING, progress)]
     if len(tables) == 1:
@@ -105,7 +98,7 @@ def _xlsx(release: Release, values: list[TableValues], progress: Progress) -> by
     writer, titles = TableWriter(release.workload.schema), set[str]()
     for own in told(values, WRITING, progress):
         if own.estimate.size >= _MOST_ROWS:
-            raise ArtifactError(table_name(own.table), expected=f"below {_MOST_ROWS:,} rows", given=own.estimate.size)
+            raise ArtifactError(table_name(own.table), expected=f"under {_MOST_ROWS:,} rows", given=own.estimate.size)
         sheet = book.create_sheet(_title(table_name(own.table), titles))
         table = writer.arrow(own)
         for row in (table.column_names, *zip(*(column.to_pylist() for column in table.columns), strict=True)):
@@ -117,7 +110,7 @@ def _xlsx(release: Release, values: list[TableValues], progress: Progress) -> by
 
 
 def _cell(library: Any, sheet: Any, value: Any) -> Any:
-    """A cell; text stays text, even where it looks like a formula."""
+    """A cell; text stays text, even if it looks like a formula."""
     if not isinstance(value, str):
         return value
     cell = library.cell.WriteOnlyCell(sheet, value=value)
@@ -126,7 +119,7 @@ def _cell(library: Any, sheet: Any, value: Any) -> Any:
 
 
 def _title(name: str, taken: set[str]) -> str:
-    """A name for a sheet: short, without the signs that Excel keeps for itself, and new."""
+    """A new name for a sheet, short and without the characters that Excel reserves."""
     plain = re.sub(r"[\\/?*\[\]:']+", " ", name).strip()[:_LONGEST_TITLE] or "table"
     title, number = plain, 1
     while title.casefold() in taken:
@@ -140,7 +133,7 @@ def _title(name: str, taken: set[str]) -> str:
 
 
 def _json_stat(release: Release, values: list[TableValues], progress: Progress) -> bytes:
-    """A dataset of JSON-stat 2.0, or a collection of them; the last dimension tells estimates from their errors."""
+    """A JSON-stat 2.0 dataset or collection; the last dimension separates estimates from their errors."""
     sets = [_dataset(release, own) for own in told(values, WRITING, progress)]
     document = sets[0]
     if len(sets) > 1:

@@ -1,4 +1,4 @@
-"""What the rows of a published table are called. Zone: RELEASED."""
+"""Labels and column names of published tables. Zone: RELEASED."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from privcube.model.workload import Axis, Table
 
 Label = str | int | bool
 
-NUMBERS: Final = ("estimate", "std_error", "low", "high", "low_all", "high_all")  # the columns beside the labels
+NUMBERS: Final = ("estimate", "std_error", "low", "high", "low_all", "high_all")  # the columns after the labels
 
 
 def axis_labels(schema: Schema, entry: str | Axis) -> Sequence[Label]:
@@ -36,7 +36,7 @@ def _between(first: Label, last: Label) -> str:
 
 
 def column_names(table: Table) -> list[str]:
-    """The columns of the attributes; one named like a number's column, or like another, gets an underscore."""
+    """The names of the attributes' columns; underscores are added to names that are already taken."""
     names: list[str] = []
     for entry in table:
         name = Axis.of(entry).name

@@ -1,16 +1,14 @@
 """A release: published tables with their error bars, made from measurements alone. Zone: RELEASED.
 
-`Release(measurements)` recovers the tables of the workload so that they agree. `table` gives any table that the
-measurements determine, also one that was not asked for, at any declared level that is no finer than what was measured;
-`query` counts over labels, ranges and levels. Both say how far off they may be: `std_error` is exact, and intervals
-hold with the stated confidence over the noise, per number and, in the columns ending in `_all`, for all numbers of a
-table at once.
+`Release(measurements)` recovers the tables of the workload so that they agree. `table` returns any table that the
+measurements determine, even one that was not requested, at any declared level no finer than what was measured; `query`
+counts over labels, ranges and levels. Both come with error bars: `std_error` is exact, and intervals hold with the
+stated confidence over the noise, per number and, in the columns ending in `_all`, for all numbers of a table at once.
 """
 
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,9 +24,9 @@ from privcube.extras import load
 from privcube.model.frame import Frame
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
-from privcube.model.workload import Axis, Entry, Table, Workload, axis_cells, canonical, table_name
+from privcube.model.workload import Axis, Entry, Table, Workload, canonical, table_cells, table_name
 from privcube.progress import Progress, silent
-from privcube.released.labels import axis_labels, column_names
+from privcube.released.labels import NUMBERS, axis_labels, column_names
 from privcube.released.selection import Selection, selected_cells
 
 if TYPE_CHECKING:
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
 
 Form = Literal["pandas", "polars", "pyarrow"]
 
+_MOST_SHOWN: Final = 50  # tables shown in a notebook, to keep its output short
 _AS_PANDAS: Final = 'a table as a pandas data frame (form="pyarrow" works without pandas, form="polars" with polars)'
 
 
@@ -57,13 +56,21 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class TableValues:
-    """The numbers of one table: estimates, standard errors, and the half-widths of both kinds of interval."""
+    """The numbers of a table: estimates, standard errors, and the half-widths of both kinds of intervals."""
 
     table: Table
     estimate: Floats
     std_error: Floats
     margin: Floats
     margin_all: Floats
+
+
+def number_columns(values: TableValues) -> dict[str, Floats]:
+    """The numbers of a table, one array per column, in the order of its cells."""
+    estimate, std_error = values.estimate.ravel(), values.std_error.ravel()
+    margin, margin_all = values.margin.ravel(), values.margin_all.ravel()
+    columns = (estimate, std_error, estimate - margin, estimate + margin, estimate - margin_all, estimate + margin_all)
+    return dict(zip(NUMBERS, columns, strict=True))
 
 
 class Release:
@@ -81,16 +88,16 @@ class Release:
 
     @property
     def workload(self) -> Workload:
-        """The tables that were asked for."""
+        """The requested tables."""
         return self.plan.workload
 
     @property
     def agrees(self) -> bool:
-        """Whether all tables agree on what they share; direct recovery does not see to it."""
+        """Whether all tables agree where they overlap; direct recovery does not ensure it."""
         return self.plan.sources is None
 
     def recover(self, progress: Progress = silent) -> None:
-        """Work out all tables of the workload, unless this was done; else it is done when a table is asked for."""
+        """Recover all tables of the workload now, unless already done, instead of when the first one is requested."""
         if self._recovered is None:
             self._recovered = self._recover(list(dict.fromkeys(map(self._predictor.source, self.workload))), progress)
 
@@ -106,7 +113,7 @@ class Release:
     def table(self, table: Sequence[Entry] | str, *, confidence: float = 0.95, form: Form = "pandas") -> Any:
         """A table in long form: a column per attribute with its labels, then the numbers.
 
-        The columns `low` and `high` bound each number with the given confidence, `low_all` and `high_all` all of them.
+        The columns `low` and `high` bound each number with the given confidence, `low_all` and `high_all` all at once.
         An entry is a name, a pair of attribute and level, or an `Axis`.
 
         >>> import pyarrow
@@ -124,15 +131,7 @@ class Release:
         places = np.unravel_index(np.arange(found.estimate.size), found.estimate.shape) if labels else ()
         for name, own, place in zip(column_names(found.table), labels, places, strict=True):
             columns[name] = [own[at] for at in place]
-        flat = {name: getattr(found, name).ravel() for name in ("estimate", "std_error", "margin", "margin_all")}
-        columns |= {
-            "estimate": flat["estimate"],
-            "std_error": flat["std_error"],
-            "low": flat["estimate"] - flat["margin"],
-            "high": flat["estimate"] + flat["margin"],
-            "low_all": flat["estimate"] - flat["margin_all"],
-            "high_all": flat["estimate"] + flat["margin_all"],
-        }
+        columns |= number_columns(found)
         if form == "pandas":
             return load("pandas", extra="pandas", purpose=_AS_PANDAS).DataFrame(columns)
         if form == "polars":
@@ -141,10 +140,10 @@ class Release:
             import pyarrow
 
             return pyarrow.table(columns)
-        raise QueryError("form", expected="one of them", given=form, available=("pandas", "polars", "pyarrow"))
+        raise QueryError("form", expected="a known form", given=form, available=("pandas", "polars", "pyarrow"))
 
     def to_xarray(self, table: Sequence[Entry] | str, *, confidence: float = 0.95) -> xarray.Dataset:
-        """A table as an xarray Dataset with `estimate`, `std_error`, `low` and `high`; slice and sum it by label."""
+        """A table as an xarray Dataset with `estimate`, `std_error`, `low` and `high`, to slice and sum by label."""
         found = self.values((table,) if isinstance(table, str) else table, confidence)
         names = column_names(found.table)
         labels = {
@@ -161,7 +160,7 @@ class Release:
         return made
 
     def query(self, where: Mapping[str, Selection], *, confidence: float = 0.95) -> Answer:
-        """How many records have these labels, ranges and levels, with its exact standard error.
+        """The number of records with these labels, ranges and levels, and its exact standard error.
 
         {"sex": "F", "age": [30, 40]} counts the records with that label and with an age from 30 to below 40. See
         `privcube.released.selection` for all forms of a selection.
@@ -187,7 +186,7 @@ class Release:
 
     @classmethod
     def open(cls, folder: str | Path) -> Release:
-        """Read an artifact; what it says is checked against its checksums."""
+        """Read an artifact, after comparing its files with their checksums."""
         from privcube.released.artifact.store import open_release
 
         return open_release(folder)
@@ -212,7 +211,7 @@ class Release:
         return self._predictor.derived(table, self._recovered[source])
 
     def _asked(self, parts: Sequence[tuple[str | Axis, Floats]]) -> tuple[Table, Floats]:
-        """A query as weights on a table: of cells, or of levels where cells were not measured."""
+        """A query as weights on a table: of cells, or of levels if cells were not measured."""
         coarser = [_at_level(self.plan.frame, entry, own) for entry, own in parts]
         cells, groups = (tuple([entry for entry, _ in chosen]) for chosen in (parts, coarser))
         by_levels = not self._predictor.determines(cells) and self._predictor.determines(groups)
@@ -222,7 +221,7 @@ class Release:
         return (groups if by_levels else cells), weights
 
     def _refused(self, table: Table) -> QueryError:
-        """An error that names tables with the same attributes first."""
+        """An error that lists the tables with the most similar attributes first."""
         names = _attributes(table)
         near = sorted(self.workload, key=lambda other: len(names ^ _attributes(other)))
         expected = "a table that the measurements determine" if self.agrees else "a table of the workload"
@@ -235,17 +234,14 @@ class Release:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{html.escape(table_name(table))}</td><td>{math.prod(self._shape(table)):,}</td>"
+            f"<tr><td>{html.escape(table_name(table))}</td><td>{table_cells(self.workload.schema, table):,}</td>"
             f"<td>{float(np.sqrt(np.mean(self._predictor.variances(table)))):,.1f}</td></tr>"
-            for table in list(self.workload)[:50]
+            for table in list(self.workload)[:_MOST_SHOWN]
         )
         return (
             f"<p><b>privcube release</b>: {html.escape(str(self.plan.guarantee))}</p><table><thead><tr><th>table</th>"
             f"<th>cells</th><th>standard error of a cell</th></tr></thead><tbody>{rows}</tbody></table>"
         )
-
-    def _shape(self, table: Table) -> tuple[int, ...]:
-        return tuple(axis_cells(self.workload.schema, entry) for entry in table)
 
 
 def _attributes(table: Table) -> frozenset[str]:
@@ -253,7 +249,7 @@ def _attributes(table: Table) -> frozenset[str]:
 
 
 def _at_level(frame: Frame, entry: str | Axis, weights: Floats) -> tuple[str | Axis, Floats]:
-    """Weights on the cells of an attribute as weights on its coarsest level of which they take whole groups."""
+    """Weights on the cells of an attribute as weights on the coarsest level whose groups have equal weights."""
     if isinstance(entry, str) and frame.keeps_levels(entry):
         attribute = frame.schema[entry]
         for level in reversed(attribute.level_names):

@@ -3,8 +3,8 @@
 A selection is
 - a label: "F", 3, "[18, 30)";
 - a list or set of labels: any of them;
-- two numbers [low, high] for an attribute with bins: from low to below high, both of them edges;
-- a slice of labels of an ordered attribute: slice(3, 7) is 3, 4, 5, 6, 7, both ends included, None for no end;
+- two numbers [low, high] for an attribute with bins: from low to below high, both bin edges;
+- a slice of labels of an ordered attribute: slice(3, 7) is 3, 4, 5, 6, 7, with both ends; None is no bound;
 - {"level": value or list}: groups of a declared level, for example {"stage": "[0, 15)"}.
 """
 
@@ -22,7 +22,7 @@ Selection = Any
 
 
 def selected_cells(attribute: Attribute, selection: Selection) -> list[int]:
-    """The numbers of the selected cells, in order, each once.
+    """The indices of the selected cells, in order, without repeats.
 
     >>> age = Attribute("age", bins=[0, 18, 30, 65])
     >>> selected_cells(age, [18, 65]), selected_cells(age, "[0, 18)"), selected_cells(age, ["[0, 18)", "[30, 65)"])
@@ -78,7 +78,7 @@ def _of_slice(attribute: Attribute, selection: slice) -> list[int]:
     low = 0 if selection.start is None else _cell(attribute, selection.start)
     high = attribute.ordered_cells - 1 if selection.stop is None else _cell(attribute, selection.stop)
     if low > high:
-        raise QueryError(f"slice of {attribute.name!r}", expected="the first label before the last")
+        raise QueryError(f"slice of {attribute.name!r}", expected="the first label to come before the last")
     return list(range(low, high + 1))
 
 

@@ -64,12 +64,12 @@ def test_amounts_are_exact_however_written() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (minimal(data='person = "p"'), "person and max_rows_per_person together.*person alone"),
-        (minimal(data="max_rows_per_person = 2"), "max_rows_per_person alone"),
-        (minimal(data="max_rows_per_person = 1"), "max_rows_per_person alone"),
+        (minimal(data='person = "p"'), "both person and max_rows_per_person.*only person"),
+        (minimal(data="max_rows_per_person = 2"), "only max_rows_per_person"),
+        (minimal(data="max_rows_per_person = 1"), "only max_rows_per_person"),
         (minimal(data='person = "a"\nmax_rows_per_person = 2'), "data.person: .*not an attribute to publish"),
         (minimal(data='table = "t"\nquery = "select 1"'), "a table or a query, given both"),
-        (minimal('epsilon = 1\ntotal_epsilon = "2"'), "a ledger to hold the total"),
+        (minimal('epsilon = 1\ntotal_epsilon = "2"'), "a ledger that the total applies to"),
         (
             minimal('epsilon = 1\nledger = "l"\ntotal_epsilon = "0.999999"'),
             "privacy.total_epsilon: expected at least .* 1,",
@@ -133,12 +133,12 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "wide.toml").write_bytes(FULL.encode("utf-16"))
     (tmp_path / "folder.toml").mkdir()
     for name, message in (
-        ("latin.toml", "text in UTF-8"),
-        ("wide.toml", "text in UTF-8"),
-        ("folder.toml", "a file that can be read"),
-        ("absent.toml", "a file that can be read, given No such file"),
-        ("zero\0byte.toml", "a file that can be read"),
-        ("x" * 5000, "a file that can be read"),
+        ("latin.toml", "UTF-8 text"),
+        ("wide.toml", "UTF-8 text"),
+        ("folder.toml", "a readable file"),
+        ("absent.toml", "a readable file, given No such file"),
+        ("zero\0byte.toml", "a readable file"),
+        ("x" * 5000, "a readable file"),
     ):
         with pytest.raises(SpecError, match=message):
             Spec.read(tmp_path / name)

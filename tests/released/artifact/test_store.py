@@ -264,11 +264,11 @@ def flat(text: str) -> str:
 @pytest.mark.parametrize(
     ("kind", "phrases"),
     [
-        ("marginals", ["epsilon = 1/3", "1.40 times", "58.3 % sure", "one row", "discrete Laplace", "agree wherever"]),
-        ("padded fourier", ["2.72 times", "73.2 % sure", "replacing one row", "number of units is taken to be public"]),
+        ("marginals", ["epsilon = 1/3", "1.40 times", "58.3% sure", "one row", "discrete Laplace", "agree wherever"]),
+        ("padded fourier", ["2.72 times", "73.2% sure", "replacing one row", "number of units is considered public"]),
         ("bundles", ["epsilon = 0.7", "largest L1 norm", "adding or removing one row"]),
         ("residual", ["zero-concentrated", "rho = 0.5", "epsilon 5.22154 at delta 1e-6", "discrete Gaussian"]),
-        ("base counts", ["epsilon = 1, delta = 0.000001", "at most 3 rows", "further probability of 0.000001"]),
+        ("base counts", ["epsilon = 1, delta = 0.000001", "at most 3 rows", "additional probability of 0.000001"]),
         ("direct", ["need not agree", "on average over the table"]),
     ],
 )
@@ -279,9 +279,9 @@ def test_the_statement_says_what_is_protected_and_how(kind: str, phrases: list[s
         *phrases,
         made.digest,
         f"entry 3, head {HEAD}",
-        "kept to epsilon = 4",
+        "limited to epsilon = 4",
         "must not have been chosen by looking at the data",
-        "Several releases from the same data add up",
+        "releases from the same data add up",
         "privcube verify",
         "`low_all` to `high_all`",
     ]
@@ -298,7 +298,7 @@ def test_the_statement_of_a_release_without_ledger_or_protection() -> None:
 def test_statements_never_understate_the_loss() -> None:
     for epsilon in ("0.1", "0.7", "1", "2.3", "5", "29"):
         made = plan(Workload.tables(SCHEMA, [()]), PureDP(epsilon), "marginals")
-        (odds, belief) = re.findall(r"more than ([\d.]+) times.* most ([\d.]+) % sure", flat(statement(made)))[0]
+        (odds, belief) = re.findall(r"more than ([\d.]+) times.* most ([\d.]+)% sure", flat(statement(made)))[0]
         assert np.exp(float(epsilon)) <= float(odds) < np.exp(float(epsilon)) * (1 + 1e-9) + 0.02
         assert float(belief) / 100 >= 1 / (1 + np.exp(-float(epsilon)))
         assert float(belief) <= 100
@@ -631,7 +631,7 @@ def test_a_limit_of_the_system_and_a_kill_leave_no_artifact(tmp_path: Path) -> N
     done = subprocess.run(
         [sys.executable, "-c", KILLED], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
-    assert done.stdout.splitlines() == ["artifact: expected a place that can be written, given File too large", "[]"]
+    assert done.stdout.splitlines() == ["artifact: expected a writable location, given File too large", "[]"]
     assert done.returncode == -9
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".killed.staged-")

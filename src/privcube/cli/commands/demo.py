@@ -13,10 +13,10 @@ from privcube.cli.output import say
 @click.command()
 @click.argument("folder", type=click.Path(), default="privcube-demo")
 def demo(folder: str) -> None:
-    """Do it all on an example.
+    """Run all steps on an example.
 
-    The records of a hospital are made up in FOLDER (privcube-demo), and tables of them are published. FOLDER must
-    be new or empty. Every step is shown as the command that does it.
+    Makes up hospital records in FOLDER (privcube-demo) and publishes tables of them. FOLDER must be new or empty.
+    Every step is shown as the command that performs it.
 
     \b
     Example:
@@ -28,19 +28,19 @@ def demo(folder: str) -> None:
     from privcube.cli.hospital import write_discharges
 
     home = _new_folder(folder)
-    say(f"A hospital wants to publish tables of its discharges. In {home} are its records, made up, and its spec:")
+    say(f"A hospital wants to publish tables of its discharges. {home} has its (made-up) records and its spec:")
     write_discharges(home / "discharges.csv")
     write_new(home / "spec.toml", EXAMPLE)
-    say("  discharges.csv   one row per stay in hospital, up to three for a patient")
-    say("  spec.toml        the attributes, the tables that are wanted, the privacy budget, the ledger")
+    say("  discharges.csv   one row per hospital stay, up to three per patient")
+    say("  spec.toml        the attributes, the requested tables, the privacy budget, the ledger")
     _steps(str(home / "spec.toml"), str(home / "out"))
     say()
-    say("What to look at next:")
+    say("Where to go from here:")
     spec, out = str(home / "spec.toml"), str(home / "out")
     ideas = (
         (("cat", str(home / "out" / "PRIVACY.md")), "what is promised, and what is not"),
         (("privcube", "show", out), "all tables"),
-        (("privcube", "ledger", spec), "what was spent, what is left"),
+        (("privcube", "ledger", spec), "what was spent and what is left"),
         (("privcube", "plan", spec, "--compare"), "other strategies"),
         (("privcube", "plan", spec, "--accuracy", "50 at 95% on age x region"), "what accuracy costs"),
     )
@@ -56,15 +56,15 @@ def _steps(spec: str, out: str) -> None:
     from privcube.cli.commands.show import show
     from privcube.cli.commands.verify import verify
 
-    _run(plan, "What will be measured, and what error to expect? No record is read for this.", spec, "--tables", "5")
+    _run(plan, "See what will be measured and what error to expect, without reading a record.", spec, "--tables", "5")
     _run(release, "Count the records, add noise once, recover the tables, publish them.", spec)
-    _run(verify, "What can be checked without the records.", out, "--spec", spec)
-    _run(show, "A table with its error bars.", out, "ward", "outcome")
-    _run(query, "A count that stands in no table.", out, "age=65..85", "ward=surgery,medicine", "outcome=care")
+    _run(verify, "Check everything that can be checked without the records.", out, "--spec", spec)
+    _run(show, "Show a table with its error bars.", out, "ward", "outcome")
+    _run(query, "Ask for a count that is in no table.", out, "age=65..85", "ward=surgery,medicine", "outcome=care")
 
 
 def _run(command: click.Command, purpose: str, *arguments: str) -> None:
-    """Show a command, and do what it does."""
+    """Print a command, and run it."""
     say()
     say(f"# {purpose}")
     say("$ " + shlex.join(["privcube", command.name or "", *arguments]))
@@ -78,11 +78,10 @@ def _new_folder(folder: str) -> Path:
     try:
         home.mkdir(parents=True, exist_ok=True)
         is_empty = not any(home.iterdir())
-    except (OSError, ValueError) as problem:  # ValueError: a path with a zero byte in it
+    except (OSError, ValueError) as problem:  # ValueError: a path that contains a zero byte
         reason = getattr(problem, "strerror", None) or str(problem)
-        raise SpecError(subject, expected="a folder that can be made", given=Plain(reason)) from None
+        raise SpecError(subject, expected="a writable folder", given=Plain(reason)) from None
     if not is_empty:
-        raise SpecError(
-            subject, expected="a new or empty folder (nothing is overwritten)", given=Plain("one with files in it")
-        )
+        expected = "a new or empty folder (nothing is overwritten)"
+        raise SpecError(subject, expected=expected, given=Plain("one with files in it"))
     return home

@@ -25,7 +25,7 @@ from privcube.cli.progress import Progress
 def export(folder: str, table: tuple[str, ...], kind: str, path: str) -> None:
     """Write tables for other programs.
 
-    All tables of the release in DIR are written to PATH, or those that are named. Every TABLE is one table: sex,
+    Writes all tables of the release in DIR to PATH, or only the named ones. Every TABLE is one table: sex,
     "sex x age", "sex x age by stage". Nothing is overwritten.
 
     \b

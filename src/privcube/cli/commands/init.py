@@ -20,9 +20,9 @@ from privcube.errors import Plain, SpecError
 def init(path: str, source: str | None, domain: str | None) -> None:
     """Write a spec.toml to start from.
 
-    It goes to PATH (spec.toml), and is an example or a draft from your data. A draft lists the values found in the
-    data, which may be sensitive themselves: every attribute is marked as a draft, and a release refuses it until
-    you have checked it and removed the mark.
+    Writes an example, or a draft from your data, to PATH (spec.toml). A draft lists the values found in the data,
+    which may themselves be sensitive: every attribute is marked as a draft, and a release refuses it until you
+    have checked it and removed the mark.
 
     \b
     Example:
@@ -41,8 +41,7 @@ def init(path: str, source: str | None, domain: str | None) -> None:
         text = _from_domain(Path(domain))
         advice = "edit it"
     else:
-        text = EXAMPLE
-        advice = "edit it"
+        text, advice = EXAMPLE, "edit it"
     write_new(path, text)
     say(f"wrote {path}; next: {advice}, then `privcube plan {shlex.quote(path)}`")
 
@@ -57,7 +56,7 @@ def _from_domain(file: Path) -> str:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "not text in UTF-8"
-        raise SpecError(f"domain {file.name!r}", expected="a JSON file that can be read", given=Plain(reason)) from None
+        raise SpecError(f"domain {file.name!r}", expected="a readable JSON file", given=Plain(reason)) from None
     spec = Spec(
         data=DataSource(source=f"{file.stem.removesuffix('-domain')}.csv"),
         guarantee=PureDP(1),

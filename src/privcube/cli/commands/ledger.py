@@ -1,4 +1,4 @@
-"""`privcube ledger`: what was spent, what is left; check it, and clean up after a crash."""
+"""`privcube ledger`: show what was spent and what is left, check the ledger, and clean up after a crash."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _ShowByDefault(click.Group):
-    """Takes `privcube ledger spec.toml` for `privcube ledger show spec.toml`."""
+    """Treats `privcube ledger spec.toml` as `privcube ledger show spec.toml`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = [word for word in args if not word.startswith("-")]
@@ -27,7 +27,7 @@ class _ShowByDefault(click.Group):
 
 @click.group(cls=_ShowByDefault)
 def ledger() -> None:
-    """Show what was spent, and what is left.
+    """Show what was spent and what is left.
 
     `privcube ledger SPEC` is short for `privcube ledger show SPEC`.
 
@@ -45,7 +45,7 @@ def ledger() -> None:
 def show(spec: str, as_json: bool) -> None:
     """List releases and what is left.
 
-    For every release in SPEC's ledger: how far it came, when, where to, and what it cost.
+    For every release in SPEC's ledger: its state, since when, its folder, and its cost.
 
     \b
     Example:
@@ -63,9 +63,9 @@ def show(spec: str, as_json: bool) -> None:
 def check(spec: str) -> None:
     """Check the ledger and published folders.
 
-    Every event of SPEC's ledger must follow from the one before, and every folder hold what was published.
+    Every event of SPEC's ledger must follow from the previous one, and every folder must hold what was published.
 
-    Exit code 1 if a folder was changed, 2 if the ledger itself is damaged.
+    The exit code is 1 if a folder was changed, 2 if the ledger itself is damaged.
 
     \b
     Example:
@@ -74,15 +74,15 @@ def check(spec: str) -> None:
     from privcube.released.artifact.store import is_unchanged
 
     declared, status = _status(spec)
-    say(f"{_name(declared)}: {count_of(len(status.entries), 'release')}, every event follows from the one before")
+    say(f"{_name(declared)}: {count_of(len(status.entries), 'release')}, every event follows from the previous one")
     changed = 0
     for entry in status.entries:
         if entry.state != "published" or entry.final is None:
             say(f"release {entry.number}: {entry.state}")
         elif not Path(entry.final).is_dir():
-            say(f"release {entry.number}: published, but no longer in {_short(entry.final)}")
+            say(f"release {entry.number}: published, but missing from {_short(entry.final)}")
         elif is_unchanged(Path(entry.final), entry.artifact):
-            say(f"release {entry.number}: published, {_short(entry.final)} is as it was published")
+            say(f"release {entry.number}: published, {_short(entry.final)} is unchanged")
         else:
             changed += 1
             say(f"release {entry.number}: CHANGED, {_short(entry.final)} is not what was published")
@@ -96,8 +96,8 @@ def check(spec: str) -> None:
 def recover(spec: str) -> None:
     """Clean up after a crash.
 
-    The very bytes that were committed are published, the rest is abandoned. Releases that are still running are
-    abandoned as well, and will fail. What they cost stays spent.
+    Publishes exactly what was committed, and abandons the rest. Releases that are still running are abandoned,
+    too, and will fail. Their cost stays spent.
 
     \b
     Example:
@@ -123,7 +123,7 @@ def _status(spec: str) -> tuple[Spec, LedgerStatus]:
 
 
 def _name(spec: Spec) -> str:
-    """The ledger without user and password."""
+    """The ledger's address, without user and password."""
     from privcube.model.documents.spec import DataSource
     from privcube.pipeline import dataset_name
 
@@ -155,7 +155,7 @@ def _show(declared: Spec, status: LedgerStatus, spec: str) -> None:
     say_columns(("release", "state", "since", "folder", status.total.currency), lines, left=4)
     if any(entry.state in ("reserved", "committed") for entry in status.entries):
         say()
-        say(f"Some are not finished. If none is running, clean up: privcube ledger recover {spec}")
+        say(f"Some releases are unfinished. If none is running, clean up with: privcube ledger recover {spec}")
 
 
 def _document(status: LedgerStatus) -> dict[str, Any]:
@@ -186,6 +186,6 @@ def _document(status: LedgerStatus) -> dict[str, Any]:
 
 
 def _short(folder: str) -> str:
-    """A folder as seen from here."""
+    """A folder, relative to the current one if inside it."""
     place = Path(folder)
     return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else folder

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from privcube.model.plan import Plan
     from privcube.progress import Progress
 
-_SIZES: Final = "100,1000,10000"
-_CONFIDENCE: Final = 0.95
+_SIZES: Final = "100,1000,10000"  # counts whose relative errors `--count` shows by default
+_CONFIDENCE: Final = 0.95  # of the margins that relative errors are based on
 
 
 @click.command()
@@ -43,30 +43,30 @@ _CONFIDENCE: Final = 0.95
     default=20,
     show_default=True,
     metavar="N",
-    help="How many tables to list; 0 for all.",
+    help="How many tables to list (0: all).",
 )
 @click.option("--compare", is_flag=True, help="Compare all strategies by their predicted error, table by table.")
-@click.option("--explain", is_flag=True, help="Say why this plan: what it measures, the runners-up, a known limit.")
+@click.option("--explain", is_flag=True, help="Explain the plan: what it measures, the runners-up, a known limit.")
 @click.option(
     "--count",
     "sizes",
     is_flag=False,
     flag_value=_SIZES,
     metavar="N,...",
-    help=f"Show the relative error to expect of counts of these sizes ({_SIZES} if none is given).",
+    help=f"Show the expected relative error of counts of these sizes ({_SIZES} if none are given).",
 )
 @click.option(
     "--accuracy",
     metavar="TEXT",
-    help='Say which budget accuracies need, such as "50 at 95% on age x region; 20 on sex".',
+    help='Show the budget that accuracies need, such as "50 at 95% on age x region; 20 on sex".',
 )
 @click.option(
     "--save",
     type=click.Path(),
     metavar="FILE",
-    help="Write the plan to FILE, for `privcube release --plan`; with --accuracy, the one that reaches it.",
+    help="Write the plan to FILE, for `privcube release --plan`; with --accuracy, the plan that reaches it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, or the answers to what else was asked.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan, or the answers to other options, as JSON.")
 def plan(
     spec: str,
     strategy: Strategy | None,
@@ -83,7 +83,7 @@ def plan(
 ) -> None:
     """Show what SPEC would measure and what error to expect. No data is read.
 
-    The error is that of the noise. It does not depend on the data, and asking for it costs no privacy.
+    The error is that of the noise. It does not depend on the data, and computing it costs no privacy.
 
     \b
     Example:
@@ -153,14 +153,14 @@ def _made(declared: Spec, options: PlanOptions, progress: Progress) -> Plan:
 
 
 def plan_document(made: Plan) -> dict[str, Any]:
-    """The plan's document, and next to it what follows from it: the exact variance under the noise that is drawn."""
+    """The plan's document, together with the exact variances under the noise that is drawn."""
     from privcube.accuracy.predictor import drawn_table_variances
 
     return {**json.loads(made.to_json()), "drawn_variance_per_cell": drawn_table_variances(made).tolist()}
 
 
 def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20) -> None:
-    """Print a plan for people; `most_tables` of 0 lists all."""
+    """Print a plan for people; `most_tables=0` lists all tables."""
     from privcube.accuracy.predictor import drawn_table_variances
     from privcube.model.workload import table_cells, table_name
 
@@ -225,7 +225,7 @@ def _relative_errors(made: Plan, sizes: list[int], most_tables: int) -> list[dic
 
 def _show_relative_errors(found: list[dict[str, Any]], tables: int) -> None:
     say()
-    say(f"Relative error to expect ({percent(_CONFIDENCE)} confidence) of a count of this size:")
+    say(f"Expected relative error ({percent(_CONFIDENCE)} confidence) of a count of this size:")
     say()
     sizes = list(found[0]["relative_error"])
     lines = [
@@ -297,10 +297,10 @@ def _show_accuracy(found: dict[str, Any], most_tables: int) -> None:
     )
     say(f"            Now: ± {found['margin_now']:,.1f}, {found['guarantee_now']}")
     if fitted is not None:
-        say(f"            A plan made for it needs {_amounts(fitted)} only (--save FILE writes that one)")
+        say(f"            A plan made for it needs only {_amounts(fitted)} (--save FILE writes that plan)")
         if found["largest_std_error_of_others"] is not None:
             most = f"{found['largest_std_error_of_others']:,.2f}"
-            say(f"            It spends nothing on other tables: their standard errors are up to {most} then")
+            say(f"            It spends nothing on other tables, whose standard errors are then up to {most}")
     say(f"            {found['law']}")
     if len(wanted) > 1 or len(lines) > 1:
         say()

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.95,
     show_default=True,
-    help="How sure the interval is to hold the true count.",
+    help="The probability that the interval contains the true count.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def query(folder: str, condition: tuple[str, ...], confidence: float, as_json: bool) -> None:
     """Ask a release for one count.
 
-    It is the number of records that meet every CONDITION, from the release in DIR; no data is read.
+    Estimates the number of records that meet every CONDITION, from the release in DIR; no data is read.
 
     \b
     A condition is
@@ -37,7 +37,7 @@ def query(folder: str, condition: tuple[str, ...], confidence: float, as_json: b
       rooms=2..4               whole numbers and ordered labels: from 2 to 4, both included
       age.stage="[0, 15)"      a group, or several, of a level
 
-    Without a condition, all records are counted. The error is exact for any set of conditions.
+    Without conditions, all records are counted. The standard error is exact for any set of conditions.
 
     \b
     Example:

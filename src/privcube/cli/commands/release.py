@@ -21,17 +21,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("spec", type=click.Path())
-@click.option("--plan", "plan_file", type=click.Path(), metavar="FILE", help="Use the plan that `plan --save` wrote.")
+@click.option("--plan", "plan_file", type=click.Path(), metavar="FILE", help="Use a plan written by `plan --save`.")
 @click.option("--effort", metavar="NAME", help="fast, normal or thorough: how long to search for a plan.")
-@click.option("--output", type=click.Path(), metavar="DIR", help="The folder to make, instead of the spec's.")
+@click.option("--output", type=click.Path(), metavar="DIR", help="The folder to create, instead of the spec's.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was published as JSON.")
 def release(spec: str, plan_file: str | None, effort: Effort | None, output: str | None, as_json: bool) -> None:
     """Publish the tables of SPEC in a new folder.
 
-    Records are counted, noise is added once, and the tables are recovered so that they agree. What can be checked
-    without records is checked first. The ledger is charged before a record is read, and what was charged stays
-    spent, also if the release fails: a crash costs budget, never privacy. Nothing printed here depends on the
-    records.
+    Counts the records, adds noise once, and recovers tables that agree. Everything that can be checked without
+    records is checked first. The ledger is charged before a record is read, and the charge stands even if the
+    release fails: a crash costs budget, never privacy. Nothing printed here depends on the records.
 
     \b
     Example:
@@ -55,7 +54,7 @@ def release(spec: str, plan_file: str | None, effort: Effort | None, output: str
 
 
 def publish_with_progress(spec: Spec, plan: Plan | None, folder: Path) -> Path:
-    """Publish, and say on a terminal how far it is."""
+    """Publish, and show the progress on a terminal."""
     from privcube.pipeline import publish
 
     with Progress() as display:
@@ -74,9 +73,9 @@ def _read_plan(file: str) -> Plan:
 
     try:
         text = Path(file).read_text(encoding="utf-8")
-    except (OSError, ValueError) as problem:  # ValueError: no text in UTF-8, or a path with a zero byte in it
-        reason = getattr(problem, "strerror", None) or "not text in UTF-8"
-        raise PlanError(f"plan {Path(file).name!r}", expected="a file that can be read", given=Plain(reason)) from None
+    except (OSError, ValueError) as problem:  # ValueError: not UTF-8, or a path that contains a zero byte
+        reason = getattr(problem, "strerror", None) or "text that is not UTF-8"
+        raise PlanError(f"plan {Path(file).name!r}", expected="a readable file", given=Plain(reason)) from None
     return Plan.from_json(text)
 
 
@@ -114,7 +113,7 @@ def show_report(report: dict[str, Any], spec: str) -> None:
     say(f"Guarantee   {report['guarantee']}")
     ledger, folder = report["ledger"], shlex.quote(report["folder"])
     if ledger is None:
-        say("Ledger      none: nothing remembers what was spent (set `ledger` and a total in [privacy] to change that)")
+        say("Ledger      none: nothing records what was spent (set `ledger` and a total in [privacy] to change that)")
         say(f"Next        privcube show {folder}; privcube verify {folder}")
         return
     left, total = shown_down(Fraction(ledger["remaining"])), shown(Fraction(ledger["total"]))

@@ -1,4 +1,4 @@
-"""`privcube show`: the tables of a release, and one of them with its error bars."""
+"""`privcube show`: list the tables of a release, or show one with its error bars."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from privcube.cli.output import count_of, percent, places_for, say, say_columns,
 if TYPE_CHECKING:
     from privcube.released.release import Release, TableValues
 
-_MOST_CELLS: Final = 20_000_000
+_MOST_CELLS: Final = 20_000_000  # of a table to show, so that it fits in memory
 
 
 @click.command()
@@ -24,7 +24,7 @@ _MOST_CELLS: Final = 20_000_000
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.95,
     show_default=True,
-    help="How sure the margins are to hold.",
+    help="The probability that each margin holds.",
 )
 @click.option(
     "--rows",
@@ -32,15 +32,15 @@ _MOST_CELLS: Final = 20_000_000
     default=40,
     show_default=True,
     metavar="N",
-    help="How many lines to show; 0 for all.",
+    help="How many lines to show (0: all).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def show(folder: str, table: tuple[str, ...], confidence: float, rows: int, as_json: bool) -> None:
     """Show the tables of a release, or one with error bars.
 
-    Without TABLE, those in DIR are listed. A table is named by its attributes, in any order; a level is age.stage
-    or "age by stage". It need not be in the list: whatever the measurements determine can be shown, at no further
-    cost in privacy.
+    Without TABLE, lists the tables in DIR. A table is named by its attributes, in any order; a level is age.stage
+    or "age by stage". It need not be in the list: any table that the measurements determine can be shown, at no
+    further privacy cost.
 
     \b
     Example:
@@ -93,16 +93,13 @@ def _values(release: Release, words: tuple[str, ...], confidence: float) -> Tabl
     table = table_from(schema, words)
     cells = table_cells(schema, table)
     if cells > _MOST_CELLS:
-        raise QueryError(
-            table_name(table),
-            expected=f"a table of at most {_MOST_CELLS:,} cells",
-            given=Plain(count_of(cells, "cell")),
-        )
+        expected = f"a table of at most {_MOST_CELLS:,} cells"
+        raise QueryError(table_name(table), expected=expected, given=Plain(count_of(cells, "cell")))
     return release.values(table, confidence)
 
 
 def show_table(release: Release, values: TableValues, confidence: float, rows: int) -> None:
-    """Print a table in long form, a line per number."""
+    """Print a table in long form, one line per number."""
     from privcube.model.workload import Axis, table_name
 
     cells, places = values.estimate.size, places_for(float(values.std_error.min()))
@@ -119,7 +116,7 @@ def show_table(release: Release, values: TableValues, confidence: float, rows: i
         say(f"... and {count_of(cells - len(lines), 'more line')} (--rows 0 shows all)")
     if float(values.estimate.min()) < 0:
         say()
-        say("Numbers below zero are small counts with noise; they are kept, so that sums are right on average.")
+        say("Negative numbers are small counts with noise; they are kept so that sums are right on average.")
     if cells > 1:
         together = float(values.margin_all.max())
         say()
@@ -127,7 +124,7 @@ def show_table(release: Release, values: TableValues, confidence: float, rows: i
 
 
 def table_document(release: Release, values: TableValues, confidence: float) -> dict[str, Any]:
-    """A table for programs."""
+    """A table as a document for programs."""
     from privcube.model.workload import Axis, table_name
 
     names = [Axis.of(entry).name for entry in values.table]

@@ -1,4 +1,4 @@
-"""`privcube verify`: everything about a release that can be checked without the data."""
+"""`privcube verify`: check everything about a release that can be checked without the data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from privcube.cli.progress import Progress
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path())
-@click.option("--spec", type=click.Path(), help="Also check that the ledger of this spec.toml knows the release.")
+@click.option("--spec", type=click.Path(), help="Also check that the ledger of this spec.toml lists the release.")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def verify(folder: str, spec: str | None, as_json: bool) -> None:
     """Check a release without its data.
 
-    Every byte in DIR is checked, the budget, the noise, and that the tables agree.
+    Checks every byte in DIR, the budget, the noise, and whether the tables agree.
 
-    Exit code 0 if all checks pass, 1 if one fails, 2 if the input is not a release at all.
+    The exit code is 0 if all checks pass, 1 if one fails, 2 if DIR is not a release at all.
 
     \b
     Example:
@@ -49,17 +49,17 @@ def verify(folder: str, spec: str | None, as_json: bool) -> None:
 
 
 def _require_release(folder: str) -> None:
-    """Refuse a folder that has nothing of a release in it; one that has lost a part is checked, and fails."""
+    """Refuse a folder with no file of a release; one that lacks some files is checked, and fails."""
     from privcube.errors import ArtifactError, Plain
     from privcube.released.artifact.folder import CHECKSUMS, Contents
     from privcube.released.artifact.store import MANIFEST, PLAN
 
     if not {CHECKSUMS, MANIFEST, PLAN} & set(Contents.of(Path(folder)).sizes):
-        raise ArtifactError(folder, expected="the folder of a release", given=Plain("another"))
+        raise ArtifactError(folder, expected="the folder of a release", given=Plain("another folder"))
 
 
 def _in_ledger(folder: str, spec: str) -> tuple[bool, str]:
-    """Whether the ledger ever had the head that the release carries."""
+    """Whether the ledger contains the release's head, and a sentence on it."""
     from privcube.errors import PrivcubeError
     from privcube.model.documents.spec import Spec
     from privcube.pipeline import ledger_knows
@@ -73,5 +73,5 @@ def _in_ledger(folder: str, spec: str) -> tuple[bool, str]:
     if head is None:
         return False, "the release was made without a ledger"
     if ledger_knows(declared, str(head), folder=Path(spec).parent):
-        return True, "the ledger has the event that paid for this release"
-    return False, "the ledger has no event that paid for this release: it is another one, or an old copy"
+        return True, "the ledger contains the charge for this release"
+    return False, "the ledger does not contain the charge for this release: it is another ledger, or an old copy"

@@ -1,4 +1,4 @@
-"""An attribute as a section of a document, read and written. Zone: PUBLIC."""
+"""Reading and writing an attribute as a section of a document. Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATTRIBUTE_KEYS: Final = ("name", "values", "size", "bins", "levels", "ordered", 
 
 
 def attribute_from(section: Section) -> Attribute:
-    """Read an attribute."""
+    """The attribute that a section declares."""
     levels = [
         Level(
             level.text("name"),
@@ -39,7 +39,7 @@ def attribute_from(section: Section) -> Attribute:
 
 
 def attribute_document(attribute: Attribute) -> dict[str, Any]:
-    """Write an attribute."""
+    """The section that declares an attribute."""
     document: dict[str, Any] = present(
         {
             "name": attribute.name,

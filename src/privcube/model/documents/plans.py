@@ -1,4 +1,4 @@
-"""A plan as a JSON document that says everything the plan decides. Zone: PUBLIC."""
+"""A plan as a JSON document that states everything the plan decides. Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -64,13 +64,12 @@ def plan_parts(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
         given = document.pop("digest", None)
-        document.pop("drawn_variance_per_cell", None)  # `privcube plan --json` states it; it follows from the rest
+        document.pop("drawn_variance_per_cell", None)  # `privcube plan --json` adds it; it follows from the rest
         if document.get("format") != FORMAT:
             raise PlanError("plan", expected=f"the format {FORMAT!r}", given=document.get("format"))
         if given != digest_of(document):
-            raise PlanError(
-                "plan", expected="a digest that fits the plan", given=Plain("one that does not: it was changed")
-            )
+            changed = Plain("a different one (the plan was changed)")
+            raise PlanError("plan", expected="the digest that matches its contents", given=changed)
         return _parts(document)
     except PrivcubeError:
         raise
@@ -107,7 +106,7 @@ def _numbers(lists: Any) -> tuple[tuple[int, ...], ...] | None:
 
 
 def _group_document(group: Group) -> dict[str, Any] | list[list[Any]]:
-    """A group; the rows of a matrix without the zeros at either end, each after the place of its first number."""
+    """A group; the rows of a matrix are stripped of zeros at both ends and start with the position of their first."""
     if isinstance(group, SketchGroup):
         return group._asdict()
     if isinstance(group, MatrixGroup):

@@ -1,4 +1,4 @@
-"""The workload as a spec asks for it: kept in the words of the asker, turned into tables on demand. Zone: PUBLIC."""
+"""The workload as requested in a spec: kept as written, turned into tables on demand. Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AXIS_KEYS = ("attribute", "level", "queries")
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadRequest:
-    """What [workload] of a spec.toml says; all parts are put together, and named tables win with their weight."""
+    """The [workload] of a spec.toml: the union of all parts, in which the weights of named tables take precedence."""
 
     KEYS: ClassVar[tuple[str, ...]] = (
         "all_kway",
@@ -40,7 +40,7 @@ class WorkloadRequest:
     tables: tuple[tuple[tuple[Entry, ...], float], ...] = ()
 
     def workload(self, schema: Schema) -> Workload:
-        """The tables that are asked for."""
+        """The requested tables."""
         parts = list(self._parts(schema))
         if not parts:
             raise SpecError("workload", expected="at least one table", given=Plain("none"), available=self.KEYS)

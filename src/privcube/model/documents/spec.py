@@ -1,7 +1,7 @@
 """One spec.toml: data source, schema, workload, guarantee, plan and output of a release. Zone: PUBLIC.
 
-Every key is checked: an unknown one is refused with its path and the nearest known key, since a privacy setting
-that is misspelt and ignored fails open. Amounts are read as exact decimals.
+Every key is checked: an unknown one is refused with its path and the nearest known key, because ignoring a misspelled
+privacy setting would fail open. Amounts are read as exact decimals.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from privcube.model.privacy.guarantee import Guarantee, guarantee_from
 from privcube.model.schema import Schema
 from privcube.model.workload import Workload
 
-_LARGEST_FILE: Final = 4 * 2**20
+_LARGEST_FILE: Final = 4 * 2**20  # bytes: a larger file is no spec, and must not fill the memory
 _AMOUNTS: Final = ("epsilon", "delta", "rho")
-
 _PLAN: Final = ("strategy", "effort", "budgets", "recovery", "objective")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataSource:
-    """Where the records are; `person` names the column of the protected unit, None if one row is one unit."""
+    """Where the records are; `person` names the column that identifies the protected unit, None if each row is one."""
 
     source: str
     table: str | None = None
@@ -44,7 +43,7 @@ class DataSource:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerTerms:
-    """Which ledger pays, and the total it starts with when it is created."""
+    """Which ledger to charge, and the total it gets when it is created."""
 
     path: str
     total: Guarantee | None = None
@@ -52,7 +51,7 @@ class LedgerTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """Everything a release needs to be told.
+    """Everything that defines a release.
 
     >>> spec = Spec.from_toml('''
     ... [data]
@@ -87,7 +86,7 @@ class Spec:
         if self.data.person is None and self.guarantee.max_rows_per_person != 1:
             raise SpecError(
                 "data.person",
-                expected="the column that tells whose the rows are, for max_rows_per_person above 1",
+                expected="the column that identifies people, since max_rows_per_person is above 1",
                 given=Plain("nothing"),
             )
         if self.ledger is not None and self.ledger.total is not None:
@@ -95,7 +94,7 @@ class Spec:
 
     @property
     def workload(self) -> Workload:
-        """The tables that are asked for."""
+        """The requested tables."""
         return self.request.workload(self.schema)
 
     @classmethod
@@ -108,13 +107,13 @@ class Spec:
                 content = stream.read(_LARGEST_FILE + 1)
         except (OSError, ValueError) as problem:  # ValueError: a path with a zero byte in it
             reason = getattr(problem, "strerror", None) or str(problem)
-            raise SpecError(subject, expected="a file that can be read", given=Plain(reason)) from None
+            raise SpecError(subject, expected="a readable file", given=Plain(reason)) from None
         if len(content) > _LARGEST_FILE:
             raise SpecError(subject, expected=f"at most {_LARGEST_FILE // 2**20} MiB", given=Plain("a larger file"))
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
-            raise SpecError(subject, expected="text in UTF-8", given=Plain("other bytes")) from None
+            raise SpecError(subject, expected="UTF-8 text", given=Plain("other bytes")) from None
         return cls.from_toml(text)
 
     @classmethod
@@ -125,7 +124,7 @@ class Spec:
         try:
             document = tomllib.loads(text, parse_float=Decimal)
         except RecursionError:
-            raise SpecError("spec", expected="TOML", given=Plain("brackets nested too deep")) from None
+            raise SpecError("spec", expected="TOML", given=Plain("brackets nested too deeply")) from None
         except (ValueError, ArithmeticError) as problem:
             raise SpecError("spec", expected="TOML", given=Plain(str(problem))) from None
         return _from_document(document)
@@ -150,8 +149,8 @@ def _from_document(document: dict[str, Any]) -> Spec:
     if (rows is None) != (source.person is None):
         raise SpecError(
             "data",
-            expected="person and max_rows_per_person together: whom to protect and how many rows each may have",
-            given="person alone" if rows is None else "max_rows_per_person alone",
+            expected="both person and max_rows_per_person (whom to protect, and how many rows each may have)",
+            given=Plain("only person" if rows is None else "only max_rows_per_person"),
         )
     totals = tuple(f"total_{name}" for name in _AMOUNTS)
     privacy = root.section("privacy", (*_AMOUNTS, "neighbors", "calibration", "ledger", *totals))
@@ -174,7 +173,7 @@ def _from_document(document: dict[str, Any]) -> Spec:
         options=PlanOptions(**cast(Any, {key: options.text(key) for key in options.given})),
         output=root.section("output", ("path",), required=False).text("path", "out"),
     )
-    _ = spec.workload  # names and levels are checked against the schema now, not when the data is at hand
+    _ = spec.workload  # check names and levels against the schema now, not when the data is read
     return spec
 
 
@@ -182,7 +181,7 @@ def _ledger(privacy: Section, totals: dict[str, Amount], protected: dict[str, ob
     path = privacy.text("ledger", None)
     if path is None:
         if totals:
-            raise SpecError("privacy", expected="a ledger to hold the total", given=", ".join(totals))
+            raise SpecError("privacy", expected="a ledger that the total applies to", given=", ".join(totals))
         return None
     if not totals:
         return LedgerTerms(path=path)

@@ -1,4 +1,4 @@
-"""Typed reading of one section of a TOML document: every key known, every value of its type. Zone: PUBLIC."""
+"""Typed access to a section of a TOML document; unknown keys and wrong types are refused. Zone: PUBLIC."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from privcube.errors import Plain, SpecError, quoted
 from privcube.model.amounts import Amount
 
 _REQUIRED: Final = object()
-_LONGEST_KEY: Final = 80
+_LONGEST_KEY: Final = 80  # characters of an unknown key that a message shows as it is
 _Default = TypeVar("_Default")
 
 _REMARKS: Final = {
@@ -20,7 +20,7 @@ _REMARKS: Final = {
 
 
 class Section:
-    """A table of the document with its path, for messages that name the offender."""
+    """A table of the document, with its path for error messages."""
 
     def __init__(self, path: str, table: dict[str, Any], known: Iterable[str]) -> None:
         self._path = path
@@ -33,7 +33,7 @@ class Section:
                 raise SpecError(self.path(shown), expected=f"a known key ({remark})", available=names)
 
     def path(self, key: str) -> str:
-        """The full name of a key, as in privacy.epsilon."""
+        """The full name of a key, such as privacy.epsilon."""
         return f"{self._path}.{key}" if self._path else key
 
     @property
@@ -54,10 +54,10 @@ class Section:
     @overload
     def text(self, key: str, default: _Default) -> str | _Default: ...
     def text(self, key: str, default: Any = _REQUIRED) -> Any:
-        """A text that is not empty."""
+        """A non-empty text."""
         value = self.raw(key, default)
         if key in self._table and (not isinstance(value, str) or not value.strip()):
-            raise SpecError(self.path(key), expected="a text that is not empty", given=value)
+            raise SpecError(self.path(key), expected="non-empty text", given=value)
         return value
 
     @overload
@@ -72,14 +72,14 @@ class Section:
         return value
 
     def flag(self, key: str, default: _Default) -> bool | _Default:
-        """true or false."""
+        """A boolean."""
         value = self.raw(key, default)
         if key in self._table and not isinstance(value, bool):
             raise SpecError(self.path(key), expected="true or false", given=value)
         return value  # type: ignore[no-any-return]
 
     def array(self, key: str) -> list[Any]:
-        """A list, empty when the key is absent."""
+        """A list, empty if the key is absent."""
         value = self.raw(key, [])
         if not isinstance(value, list):
             raise SpecError(self.path(key), expected="a list", given=value)
@@ -107,4 +107,4 @@ class Section:
 
 def _suggestion(key: str, names: tuple[str, ...]) -> str:
     near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else "nothing like it is known here"
+    return f"did you mean {near[0]!r}?" if near else "no similar key exists here"

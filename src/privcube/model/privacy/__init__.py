@@ -1,1 +1,1 @@
-"""Guarantees, how they convert and how they add up. Zone: PUBLIC."""
+"""Privacy guarantees, their conversion and their composition. Zone: PUBLIC."""

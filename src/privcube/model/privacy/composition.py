@@ -5,7 +5,7 @@ Formal guarantee. Releases on the same data, each under its own guarantee for th
 - rho_1 + ... + rho_n in zCDP, where a pure epsilon counts as epsilon^2 / 2 (Bun and Steinke 2016, proposition 1.4);
 - (epsilon, delta), if the sum of the rho is at most the largest rho that implies it. An approximate guarantee counts as
   the rho it was accounted through.
-Fractions are added without rounding; what is shown to people is rounded up.
+Fractions are added without rounding; costs shown to people are rounded up.
 
 See THEORY section 1.3.
 """
@@ -21,7 +21,7 @@ from privcube.model.privacy.guarantee import Guarantee, PureDP
 
 
 def cost(spent: Guarantee, total: Guarantee) -> Fraction:
-    """What a release takes out of a total, in the total's own currency: epsilon if it is pure, else rho.
+    """What a release takes out of a total, in the total's own currency: epsilon if the total is pure, else rho.
 
     >>> from privcube.model.privacy.guarantee import ZCDP
     >>> cost(PureDP("0.1"), PureDP(1)), cost(PureDP("0.1"), ZCDP(1))
@@ -31,7 +31,7 @@ def cost(spent: Guarantee, total: Guarantee) -> Fraction:
         raise GuaranteeError("release", expected=f"the unit of the total, {total.unit}", given=Plain(spent.unit))
     for guarantee in (spent, total):
         if guarantee.calibration != "zcdp":
-            raise GuaranteeError("calibration", expected="zcdp; the classic constant has no exact accounting")
+            raise GuaranteeError("calibration", expected="zcdp (the classic constant has no exact accounting)")
     if isinstance(total, PureDP):
         if not isinstance(spent, PureDP):
             raise GuaranteeError("release", expected="a pure guarantee, as the total is pure", given=Plain(str(spent)))
@@ -40,7 +40,7 @@ def cost(spent: Guarantee, total: Guarantee) -> Fraction:
 
 
 def remaining(total: Guarantee, spent: Iterable[Guarantee]) -> Fraction:
-    """What is left of a total after releases; refused if they overspend it.
+    """What is left of a total after some releases, which must not overspend it.
 
     >>> remaining(PureDP(1), [PureDP("0.1")] * 3)
     Fraction(7, 10)

@@ -1,9 +1,9 @@
 """What is protected, how much, and against which change of the data. Zone: PUBLIC.
 
 Three guarantees, each an exact amount: `PureDP(epsilon)`, `ApproxDP(epsilon, delta)`, `ZCDP(rho)`. Each also says
-- `neighbors`: which two data sets must be hard to tell apart. "add_remove": one person more or less.
-  "replace_one": one person's records exchanged for others, the number of people being public. The paper mixes the
-  two (Proposition 3.1 carries the factor 2 of the second, the worked example is the first); here it is a choice.
+- `neighbors`: which two data sets must be hard to tell apart. "add_remove": one has one person more than the other.
+  "replace_one": one person's records are replaced by others, and the number of people is public. The paper mixes the
+  two (Proposition 3.1 has the factor 2 of the second, the worked example uses the first); here it is a choice.
 - `max_rows_per_person`: how many rows one person may have; it multiplies every sensitivity.
 
 See THEORY section 1.1.
@@ -23,33 +23,32 @@ Neighbors = Literal["add_remove", "replace_one"]
 Calibration = Literal["zcdp", "classic"]
 Currency = Literal["epsilon", "rho"]
 
-_SMALLEST: Final = Fraction(1, 10**12)
-_LARGEST: Final = Fraction(10**9)
-_MOST_ROWS: Final = 10**9
+_SMALLEST: Final = Fraction(1, 10**12)  # epsilon or rho: anything smaller is a mistake
+_LARGEST: Final = Fraction(10**9)  # epsilon or rho: anything larger is a mistake
+_MOST_ROWS: Final = 10**9  # of a person: a larger bound is a mistake
 
 
 @dataclass(frozen=True, slots=True)
 class _Protected:
-    """The part common to all guarantees: the change of the data that is hidden."""
+    """What all guarantees have in common: the change of the data that is hidden."""
 
     neighbors: Neighbors
     max_rows_per_person: int
     kind: ClassVar[str]
-    currency: ClassVar[Currency]  # what the costs of several releases add up in
-    dial: ClassVar[Currency]  # the amount to turn for more or less accuracy
+    currency: ClassVar[Currency]  # in which the costs of several releases add up
+    dial: ClassVar[Currency]  # the amount to adjust for more or less accuracy
 
     def __post_init__(self) -> None:
         if self.neighbors not in get_args(Neighbors):
-            raise GuaranteeError(
-                "neighbors", expected="one of them", given=self.neighbors, available=get_args(Neighbors)
-            )
+            known = get_args(Neighbors)
+            raise GuaranteeError("neighbors", expected="a known name", given=self.neighbors, available=known)
         rows = self.max_rows_per_person
         if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= _MOST_ROWS:
             raise GuaranteeError("max_rows_per_person", expected=f"a whole number from 1 to {_MOST_ROWS:,}", given=rows)
 
     @property
     def rows_changed(self) -> int:
-        """How many rows of the data one neighboring change adds and removes together (L1 on base counts).
+        """How many rows of the data a neighboring change adds plus removes (L1 on base counts).
 
         >>> PureDP(1).rows_changed, PureDP(1, neighbors="replace_one", max_rows_per_person=3).rows_changed
         (1, 6)
@@ -57,7 +56,7 @@ class _Protected:
         return self.max_rows_per_person * (2 if self.neighbors == "replace_one" else 1)
 
     def with_amount(self, amount: Amount) -> Self:
-        """The same guarantee with another epsilon, or rho; delta is kept.
+        """A copy of this guarantee with a different epsilon, or rho; delta is kept.
 
         >>> print(ApproxDP(1, "1e-6").with_amount("0.5"))
         epsilon = 0.5, delta = 0.000001, adding or removing one row
@@ -72,7 +71,7 @@ class _Protected:
 
     @property
     def unit(self) -> str:
-        """The protected unit and change in words."""
+        """The protected unit and change, in words."""
         rows = self.max_rows_per_person
         person = "one row" if rows == 1 else f"one person with at most {rows:,} rows"
         return f"{'replacing' if self.neighbors == 'replace_one' else 'adding or removing'} {person}"
@@ -120,7 +119,7 @@ class PureDP(_Protected):
 class ApproxDP(_Protected):
     """(epsilon, delta)-differential privacy, accounted through zCDP: `rho` is the largest that implies it.
 
-    `calibration="classic"` is the paper's Gaussian constant, for reproducing its figures only.
+    `calibration="classic"` uses the paper's Gaussian constant, only to reproduce its figures.
 
     >>> print(ApproxDP(epsilon=1, delta="1e-6"))
     epsilon = 1, delta = 0.000001, adding or removing one row
@@ -148,9 +147,8 @@ class ApproxDP(_Protected):
         if not 0 < probability < 1:
             raise GuaranteeError("delta", expected="a number above 0 and below 1", given=delta)
         if calibration not in get_args(Calibration):
-            raise GuaranteeError(
-                "calibration", expected="one of them", given=calibration, available=get_args(Calibration)
-            )
+            known = get_args(Calibration)
+            raise GuaranteeError("calibration", expected="a known name", given=calibration, available=known)
         object.__setattr__(self, "delta", probability)
         object.__setattr__(self, "calibration", calibration)
         _set(self, epsilon=_budget("epsilon", epsilon), neighbors=neighbors, rows=max_rows_per_person)
@@ -239,9 +237,7 @@ def guarantee_from(
     """
     names = set(amounts)
     if calibration != "zcdp" and names != {"epsilon", "delta"}:
-        raise GuaranteeError(
-            "calibration", expected="to be left out unless epsilon and delta are given", given=calibration
-        )
+        raise GuaranteeError("calibration", expected="none unless epsilon and delta are given", given=calibration)
     if names == {"epsilon"}:
         return PureDP(amounts["epsilon"], neighbors=neighbors, max_rows_per_person=max_rows_per_person)
     if names == {"epsilon", "delta"}:
@@ -264,7 +260,7 @@ def guarantee_from(
 def _budget(name: str, amount: Amount) -> Fraction:
     value = exact(amount, name, GuaranteeError)
     if not _SMALLEST <= value <= _LARGEST:
-        raise GuaranteeError(name, expected="an amount above 0, from 1e-12 to 1e9", given=amount)
+        raise GuaranteeError(name, expected="an amount from 1e-12 to 1e9", given=amount)
     return value
 
 

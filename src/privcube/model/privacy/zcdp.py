@@ -8,7 +8,7 @@ Formal guarantee. A mechanism that is rho-zCDP satisfies (epsilon, delta)-DP whe
 valid statement, so the numerical search for the best alpha can cost accuracy but never privacy. What could cost
 privacy is rounding in the final evaluation of (*); it is done with 60 significant digits in `decimal`, whose exp
 and ln are correctly rounded, and the result is moved in the private direction (delta and epsilon up, rho down) by
-1e-50 of the sum of the sizes of its terms, far more than the rounding errors of the dozen operations involved, also
+1e-50 of the sum of the sizes of its terms, far more than the rounding errors of the dozen operations involved, even
 where large terms cancel.
 
 The bound holds for any rho-zCDP mechanism, discrete Gaussian noise included. The analytic Gaussian formula is for
@@ -26,10 +26,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-_DIGITS: Final = 60
-_MARGIN: Final = Decimal("1e-50")
-_KEPT_DIGITS: Final = 30
-_LEAST_DELTA: Final = Decimal("1e-1000")  # exp underflows to 0 far below it, and no mechanism here has delta 0
+_DIGITS: Final = 60  # of intermediate results
+_MARGIN: Final = Decimal("1e-50")  # relative slack in the private direction: covers all rounding, see above
+_KEPT_DIGITS: Final = 30  # of the final result, rounded in the private direction
+_LEAST_DELTA: Final = Decimal("1e-1000")  # exp underflows to 0 far below, and no mechanism here has delta 0
 
 
 def delta_of(rho: Fraction, epsilon: Fraction) -> Fraction:
@@ -89,9 +89,9 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def classic_gaussian_variance(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The paper's 2 ln(2/delta)/epsilon^2 (Theorem 2.2), rounded up: kept to reproduce its figures.
+    """The paper's 2 ln(2/delta)/epsilon^2 (Theorem 2.2), rounded up, only to reproduce its figures.
 
-    It is stated for continuous noise and has no proof for epsilon above 1; releases use zCDP accounting.
+    It is stated for continuous noise and unproven for epsilon above 1; releases use zCDP accounting.
 
     >>> float(classic_gaussian_variance(Fraction(1), Fraction(1, 10**6)))
     29.01...

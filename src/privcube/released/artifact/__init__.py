@@ -1,1 +1,1 @@
-"""The artifact, a folder to publish: its files, how they are written, opened and verified. Zone: RELEASED."""
+"""The artifact, a folder to publish: its files, and how to write, open and verify them. Zone: RELEASED."""

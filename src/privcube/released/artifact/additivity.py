@@ -1,13 +1,13 @@
 """Whether published tables agree wherever they overlap. Zone: RELEASED.
 
 Two tables overlap in the attributes they share, each at the coarser of its two levels; there their sums must be the
-same. Not every pair has to be looked at. Each table is followed down to its margins, one step at a time: an attribute
-is summed out, or its cells are added up to the next level. The first table that leads to a margin says what it is, and
-every other that comes by must agree with it. If all steps agree, so do all pairs, as any overlap is a margin of both.
+same. Pairs need not be compared one by one. Each table is reduced to its margins, one step at a time: an attribute is
+summed out, or its cells are added up to the next level. The first table to reach a margin defines it, and every other
+table that reaches it must agree. If all steps agree, so do all pairs, because any overlap is a margin of both.
 
-Ranges are taken for the cells that they add up, after it was checked that they do. They leave out the cells off the
-scale, (other) and (missing). So the margins of such an attribute are also followed for its cells on the scale alone,
-which tables of all cells lead to as well.
+Ranges are replaced by the cells that they add up, after checking that they do. They leave out the cells off the scale,
+(other) and (missing), so the margins of such an attribute are also computed for its cells on the scale alone, which
+tables of all cells reach as well.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from privcube.errors import ArtifactError, Plain
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table
 
-_TOLERANCE: Final = 1e-6
-_ROUNDING: Final = 1e-12
-_MOST_SUMS: Final = 300_000_000  # numbers added up, and kept, before it is not worth the time
+_TOLERANCE: Final = 1e-6  # by which sums may differ, absolutely and relatively
+_ROUNDING: Final = 1e-12  # floating-point error of a sum, relative to the sum of absolute values
+_MOST_SUMS: Final = 300_000_000  # numbers to add up, and keep, before the check takes too long
 
 
 class PublishedTable(NamedTuple):
-    """A table as it was published, and the file that it is in."""
+    """A table as published, and its file."""
 
     file: str
     table: Table
@@ -39,7 +39,7 @@ class PublishedTable(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """An attribute of a margin: how fine it is (0 is the sum), and whether only cells on the scale are in it."""
+    """An attribute of a margin: how fine it is (0 is the sum), and whether it has only the cells on the scale."""
 
     attribute: str
     depth: int
@@ -55,7 +55,7 @@ class _Known(NamedTuple):
 
 
 def compared_margins(schema: Schema, tables: list[PublishedTable]) -> int | None:
-    """How many margins were compared; None if there are too many. Tables that differ by a millionth are refused."""
+    """Compare all margins and return how many, or None if there are too many; refuse tables that differ."""
     lattice = _Lattice(schema, tables)
     known: dict[_Margin, _Known] = {}
     waiting: list[_Margin] = []
@@ -92,20 +92,19 @@ def _rounding(counts: Floats) -> float:
 def _require_same(margin: _Margin, known: _Known, found: _Known, rounding: float) -> None:
     if not np.allclose(found.counts, known.counts, rtol=_TOLERANCE, atol=_TOLERANCE + rounding):
         shared = " x ".join(part.attribute for part in margin) or "the total"
-        raise ArtifactError(
-            f"{known.file} and {found.file}", expected=f"equal sums for {shared}", given=Plain("others")
-        )
+        subject = f"{known.file} and {found.file}"
+        raise ArtifactError(subject, expected=f"equal sums for {shared}", given=Plain("different ones"))
 
 
 def _require_ranges(schema: Schema, published: PublishedTable) -> None:
     """Refuse ranges that are not the sums of their cells."""
     sums = with_ranges(schema, published.table, _cells(schema, published))
     if not np.allclose(published.counts, sums, rtol=_TOLERANCE, atol=_TOLERANCE + _rounding(sums)):
-        raise ArtifactError(published.file, expected="ranges that are the sums of their cells", given=Plain("others"))
+        raise ArtifactError(published.file, expected="ranges that are sums of cells", given=Plain("different numbers"))
 
 
 def _cells(schema: Schema, published: PublishedTable) -> Floats:
-    """The cells that the ranges of a table are made of."""
+    """The cells that the ranges of a table add up."""
     counts = published.counts
     for at, entry in enumerate(published.table):
         if isinstance(entry, Axis) and entry.queries == "prefixes":
@@ -136,7 +135,7 @@ class _Lattice:
         self._nodes: dict[_Part, Integers] = {}
 
     def start(self, published: PublishedTable) -> tuple[_Margin, Floats]:
-        """A table by its cells; attributes that no other table has are summed out at once."""
+        """The cells of a table, after summing out the attributes that no other table has."""
         counts = _cells(self._schema, published)
         margin: list[_Part] = []
         for entry in published.table:
@@ -150,7 +149,7 @@ class _Lattice:
         return tuple(margin), counts
 
     def steps(self, margin: _Margin, counts: Floats) -> Iterator[tuple[_Margin, Floats]]:
-        """All margins that are one step below."""
+        """All margins one step below."""
         for at, part in enumerate(margin):
             before, after = margin[:at], margin[at + 1 :]
             if part.depth == 1 and not part.on_scale:
@@ -167,7 +166,7 @@ class _Lattice:
         return axis.queries != "cells" and attribute.cells > attribute.ordered_cells
 
     def _node_of(self, part: _Part) -> Integers:
-        """For every cell of a part the number of its group at the part's depth."""
+        """For every cell of a part, the index of its group at the part's depth."""
         if part not in self._nodes:
             attribute, levels = self._schema[part.attribute], self._levels[part.attribute]
             level = levels[len(levels) - part.depth] if part.depth else None
@@ -176,7 +175,7 @@ class _Lattice:
         return self._nodes[part]
 
     def _added_up(self, counts: Floats, at: int, part: _Part, below: _Part) -> Floats:
-        """Along one axis, the groups of a part added up to those one depth higher."""
+        """Add up the groups of a part along one axis to the next coarser groups."""
         _, first, fine = np.unique(self._node_of(part), return_index=True, return_inverse=True)
         _, coarse = np.unique(self._node_of(below), return_inverse=True)
         sums = np.zeros((coarse.max() + 1, fine.max() + 1))

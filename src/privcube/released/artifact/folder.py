@@ -1,8 +1,8 @@
-"""The files of an artifact: checksums, writing that survives a power cut, wary reading. Zone: RELEASED.
+"""The files of an artifact: checksums, crash-safe writing, cautious reading. Zone: RELEASED.
 
-An artifact has files at its top and in `tables/`. Their names are made of a few ASCII letters, digits, dots and dashes
-whatever the attributes are called, so that they mean the same on every file system. Links, devices and other folders
-are not part of an artifact: they are reported and never followed or opened.
+An artifact has files at the top level and in `tables/`. Their names consist of a few ASCII letters, digits, dots and
+dashes, whatever the attributes are called, so that they work on every file system. Links, devices and other folders are
+not part of an artifact: they are reported, and never followed or opened.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from privcube.progress import SYNCING, Progress, Work, silent
 CHECKSUMS: Final = "SHA256SUMS"
 TABLES: Final = "tables"
 
-_LARGEST_DOCUMENT: Final = 2**29  # bytes of JSON or text that are read at once
+_LARGEST_DOCUMENT: Final = 2**29  # bytes of JSON or text read at once: a hostile file must not fill the memory
 _LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:tables/)?[A-Za-z0-9][A-Za-z0-9._-]{0,99})")
-_AT_ONCE: Final = 8  # files synced at the same time: the disk writes them together
+_AT_ONCE: Final = 8  # files synced in parallel, so that the disk writes them together
 
 
 # Writing
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """A new file; it is on disk only once it is synced."""
+    """Write a new file, which is not durable until it is synced."""
     with path.open("xb") as stream:
         stream.write(content)
 
 
 def write_alone(path: Path, content: bytes) -> None:
-    """A new file by itself, on disk when this returns; nothing is overwritten, and half a file is not left behind."""
+    """Write a single new file durably; nothing is overwritten, and no partial file is left behind."""
     try:
         stream = path.open("xb")
     except OSError as problem:
@@ -54,7 +54,7 @@ def write_alone(path: Path, content: bytes) -> None:
 
 
 def synced_folder(path: Path) -> None:
-    """Wait until the names in a folder are on disk."""
+    """Wait until the entries of a folder are on disk."""
     _sync(path)
 
 
@@ -76,7 +76,7 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def nothing_left(path: Path, subject: str) -> Iterator[None]:
-    """Remove a file or folder that we made if the block fails; if the disk is to blame, say so in one sentence."""
+    """Remove a file or folder that we created if the block fails; an OSError becomes an ArtifactError."""
     try:
         yield
     except BaseException as problem:
@@ -90,8 +90,8 @@ def nothing_left(path: Path, subject: str) -> Iterator[None]:
 
 
 def cannot_write(subject: str, problem: OSError) -> ArtifactError:
-    """The disk's complaint as a sentence."""
-    return ArtifactError(subject, expected="a place that can be written", given=Plain(problem.strerror or str(problem)))
+    """The error for an OSError while writing."""
+    return ArtifactError(subject, expected="a writable location", given=Plain(problem.strerror or str(problem)))
 
 
 # Checksums
@@ -103,7 +103,7 @@ def checksums_text(digests: Mapping[str, str]) -> str:
 
 
 def listed_checksums(text: str) -> dict[str, str]:
-    """The digests that a checksums file lists, by name."""
+    """The digests listed in the text of a checksums file, by name."""
     found: dict[str, str] = {}
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         parts = _LINE.fullmatch(line)
@@ -111,7 +111,7 @@ def listed_checksums(text: str) -> dict[str, str]:
             raise ArtifactError(f"{CHECKSUMS}, line {number}", expected="a SHA-256 and a new file name", given=line)
         found[parts[2]] = parts[1]
     if text != checksums_text(found):
-        raise ArtifactError(CHECKSUMS, expected="lines sorted by file name, each ended by a line feed")
+        raise ArtifactError(CHECKSUMS, expected="lines sorted by file name, each ending with a line feed")
     return found
 
 
@@ -120,15 +120,15 @@ def listed_checksums(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Contents:
-    """What lies in an artifact's folder."""
+    """The contents of an artifact's folder."""
 
     folder: Path
-    sizes: Mapping[str, int]  # the regular files at the top and in tables/
+    sizes: Mapping[str, int]  # the regular files at the top level and in tables/
     strange: tuple[str, ...]  # anything else
 
     @classmethod
     def of(cls, folder: Path) -> Contents:
-        """Look into a folder without opening a file."""
+        """List a folder without opening any file."""
         sizes: dict[str, int] = {}
         strange: list[str] = []
         try:
@@ -143,9 +143,9 @@ class Contents:
         return cls(folder, sizes, tuple(sorted(strange)))
 
     def path(self, name: str) -> Path:
-        """Where a file is, provided that it is there and is a file."""
+        """The path of a file, which must exist and be a regular file."""
         if name not in self.sizes:
-            raise ArtifactError(name, expected=f"this file in {quoted(str(self.folder))}", given=Plain("none"))
+            raise ArtifactError(name, expected=f"a file in {quoted(str(self.folder))}", given=Plain("none"))
         return self.folder / name
 
     def text(self, name: str) -> str:
@@ -156,9 +156,9 @@ class Contents:
         try:
             return path.read_bytes().decode()
         except UnicodeDecodeError:
-            raise ArtifactError(name, expected="text in UTF-8", given=Plain("other bytes")) from None
+            raise ArtifactError(name, expected="UTF-8 text", given=Plain("other bytes")) from None
         except OSError as problem:
-            raise ArtifactError(name, expected="a file that can be read", given=Plain(problem.strerror)) from None
+            raise ArtifactError(name, expected="a readable file", given=Plain(problem.strerror)) from None
 
     def document(self, name: str) -> Any:
         """A document as JSON."""
@@ -169,11 +169,11 @@ class Contents:
 
     @cached_property
     def checksums(self) -> dict[str, str]:
-        """The digests that the checksums file lists."""
+        """The digests listed in the checksums file, by name."""
         return listed_checksums(self.text(CHECKSUMS))
 
     def changed(self) -> list[str]:
-        """The files in the checksums file that are gone, or whose bytes are not those it lists."""
+        """The listed files that are missing or do not match their checksums."""
         return [name for name, digest in self.checksums.items() if self._digest(name) != digest]
 
     def _digest(self, name: str) -> str | None:

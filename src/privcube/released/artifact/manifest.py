@@ -1,7 +1,7 @@
-"""What an artifact says about itself in release.json, field by field, and nothing else. Zone: RELEASED.
+"""What an artifact states about itself in release.json, field by field, and nothing else. Zone: RELEASED.
 
 The fields are a whitelist. All of them follow from the plan, which was made before data was read, and from the ledger;
-none says how many rows the data has, where it is, how large it is, when it was read or what it hashes to.
+none reveals how many rows the data has, where it is, how large it is, when it was read or what it hashes to.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from privcube.model.privacy.guarantee import Guarantee, PureDP, guarantee_from
 from privcube.version import __version__
 
 FORMAT: Final = "privcube release 1"
-CONFIDENCE: Final = 0.95
+CONFIDENCE: Final = 0.95  # of the published intervals
 
 _HEAD: Final = re.compile("[0-9a-f]{64}")
-_PURE: Final = {False: "discrete Laplace", True: "discrete max-norm"}  # groups by themselves, groups in bundles
+_PURE: Final = {False: "discrete Laplace", True: "discrete max-norm"}  # separate groups, groups in bundles
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What was drawn: its distribution, the parameter that sets it, and that parameter's range over the groups."""
+    """The noise that was drawn: its distribution, the name of its parameter, and the parameter's range over groups."""
 
     mechanism: str
     parameter: str
@@ -55,7 +55,7 @@ def noise_of(plan: Plan) -> Noise:
 
 
 def manifest(plan: Plan, provenance: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
-    """The fields of release.json; of the provenance only entry, head and total are taken."""
+    """The fields of release.json; only entry, head and total are taken from the provenance."""
     guarantee, noise = plan.guarantee, noise_of(plan)
     return {
         "format": FORMAT,
@@ -81,7 +81,7 @@ def manifest(plan: Plan, provenance: Mapping[str, Any], files: Sequence[str]) ->
 
 
 def provenance_from(document: Any) -> dict[str, Any]:
-    """The provenance that release.json states: ledger entry and head, and the total, where known."""
+    """The provenance stated in release.json: ledger entry, head and total, where known."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ArtifactError("release.json", expected=f"the format {FORMAT!r}")
     ledger, total = document.get("ledger"), document.get("total")
@@ -94,7 +94,7 @@ def provenance_from(document: Any) -> dict[str, Any]:
 
 
 def amounts_text(guarantee: Guarantee) -> dict[str, str]:
-    """The amounts of a guarantee, exactly."""
+    """The amounts of a guarantee as exact text."""
     return {name: decimal_text(amount) for name, amount in guarantee.amounts.items()}
 
 
@@ -103,14 +103,14 @@ def _ledger(provenance: Mapping[str, Any]) -> dict[str, Any] | None:
     if entry is None and head is None:
         return None
     if type(entry) is not int or entry < 1:
-        raise ArtifactError("ledger entry", expected="a whole number from 1", given=entry)
+        raise ArtifactError("ledger entry", expected="a whole number of at least 1", given=entry)
     if not isinstance(head, str) or not _HEAD.fullmatch(head):
         raise ArtifactError("ledger head", expected="a SHA-256 in 64 hexadecimal digits", given=head)
     return {"entry": entry, "head": head}
 
 
 def _total(total: Any) -> dict[str, str] | None:
-    """The ledger's total by name; exact amounts as text."""
+    """The amounts of the ledger's total as exact text."""
     if total is None:
         return None
     if not isinstance(total, Mapping) or not set(total) <= {"epsilon", "delta", "rho"}:

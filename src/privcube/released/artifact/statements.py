@@ -1,8 +1,8 @@
 """The privacy statement of an artifact, for people (PRIVACY.md) and for registries (registry.yaml). Zone: RELEASED.
 
-Both are made of the plan and the manifest alone, and quote no name from the schema. The registry is that of OpenDP
-(https://github.com/opendp/deployments-registry-data), with the fields of its schema at commit 057e5d8. What only the
-curator knows is left blank there.
+Both are built from the plan and the manifest alone, and quote no name from the schema. The registry is OpenDP's
+(https://github.com/opendp/deployments-registry-data), with the fields of its schema at commit 057e5d8. Fields that only
+the curator can fill in are left blank.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee
 from privcube.released.artifact.manifest import CONFIDENCE, amounts_text, noise_of
 
-_WIDTH: Final = 120
-_HARDLY_ANY: Final = 30  # an epsilon beyond which odds say nothing to people
+_WIDTH: Final = 120  # characters in a line of PRIVACY.md
+_HARDLY_ANY: Final = 30  # the epsilon above which odds mean nothing to people
 _NOT_PROMISED: Final = (
     "Declared values, bins, levels, the unit and its bound on rows are public. They must not have been chosen by "
-    "looking at the data: what was learned that way is not covered.",
-    "Several releases from the same data add up. The ledger adds them up and refuses what exceeds its total; "
-    "releases outside the ledger, or after it was forked or restored from an old copy, are not counted.",
-    "Facts about groups are published on purpose. What the tables say about a group may surprise a member of it, "
-    "whether or not that member's data was used.",
-    "There is no protection from those who can read the data itself or the machine that holds it, nor from "
-    "observers of how long the release took.",
+    "looking at the data: anything learned that way is not covered.",
+    "The losses of several releases from the same data add up. The ledger adds them up and refuses a release that "
+    "would exceed its total; releases outside the ledger, or after it was forked or restored from an old copy, are "
+    "not counted.",
+    "Facts about groups are published on purpose. What the tables say about a group may surprise its members, "
+    "whether or not their data was used.",
+    "There is no protection from anyone who can read the data itself or the machine that holds it, or who can observe "
+    "how long the release took.",
 )
 _VARIANT: Final = {"pure": "Pure DP", "approx": "Approximate DP", "zcdp": "Zero-concentrated DP"}
 _BUNDLED: Final = (
-    "The counts of a bundle of groups got noise together, whose probability falls with the largest L1 norm among the "
-    "groups of the bundle; where all groups of a bundle count some attributes, each cell of those got a draw of its own"
+    "The counts of a bundle of groups received joint noise, whose probability falls with the largest L1 norm among the "
+    "groups of the bundle; if all groups of a bundle count some attributes, each cell of these received its own draw"
 )
 _DRAWN: Final = {
-    "discrete Laplace": "Every count of a group got discrete Laplace noise of the group's scale, drawn by itself.",
-    "discrete Gaussian": "Every count of a group got discrete Gaussian noise of the group's variance, drawn by itself; "
+    "discrete Laplace": "Every count of a group received independent discrete Laplace noise of the group's scale.",
+    "discrete Gaussian": "Every count of a group received independent discrete Gaussian noise of the group's variance; "
     "where rows are contrasts of many cells, the variance is multiplied by the squared length of the row.",
     "discrete max-norm": f"{_BUNDLED}.",
-    "discrete Laplace and discrete max-norm": "Groups by themselves got discrete Laplace noise, count by count. "
-    f"{_BUNDLED}.",
+    "discrete Laplace and discrete max-norm": "Every count of a group outside bundles received independent discrete "
+    f"Laplace noise. {_BUNDLED}.",
 }
 
 
@@ -71,7 +72,7 @@ def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
 
 
 def statement_facts(plan: Plan) -> list[str]:
-    """What PRIVACY.md must say, whatever version wrote it."""
+    """What PRIVACY.md must state, whichever version wrote it."""
     return [_amounts(amounts_text(plan.guarantee)), plan.guarantee.unit, plan.digest]
 
 
@@ -83,8 +84,8 @@ def _paragraph(text: str) -> str:
 def _opening(plan: Plan) -> str:
     tables = "1 table" if len(plan.workload) == 1 else f"{len(plan.workload):,} tables"
     return (
-        f"This folder holds {tables} of counts with noise added to them. It satisfies differential privacy: whoever "
-        "sees all of it learns almost the same about a protected unit whether or not its true records were used."
+        f"This folder contains {tables} of counts with added noise. It satisfies differential privacy: anyone who sees "
+        "all of it learns almost the same about a protected unit whether or not its true records were used."
     )
 
 
@@ -92,9 +93,9 @@ def _protected(guarantee: Guarantee) -> str:
     rows = guarantee.max_rows_per_person
     unit = "one row of the data" if rows == 1 else f"one person, with at most {rows:,} rows in the data"
     size = (
-        "the records of one unit are exchanged for any others; the number of units is taken to be public"
+        "the records of one unit are replaced by any others; the number of units is considered public"
         if guarantee.neighbors == "replace_one"
-        else "there is one unit more or less; the number of units is protected, too"
+        else "one of them has one more unit than the other; the number of units is protected, too"
     )
     return f"The protected unit is {unit}. Neighboring data sets differ by {guarantee.unit}: {size}."
 
@@ -124,32 +125,32 @@ def _in_words(guarantee: Guarantee) -> Iterator[str]:
     if isinstance(guarantee, ApproxDP):
         yield (
             f"In words: no set of outcomes is more than {odds} times as likely for one data set as for its neighbor, "
-            f"but for a further probability of {shown(guarantee.delta)}."
+            f"apart from an additional probability of {shown(guarantee.delta)}."
         )
         return
     belief = min(_up(100 / (1 + math.exp(-epsilon)), "0.1"), Decimal(100))
     yield (
-        f"In words: no outcome is more than {odds} times as likely for one data set as for its neighbor. Somebody who "
-        "holds two neighboring data sets to be equally likely before seeing this folder can be at most "
-        f"{belief} % sure of one of them afterwards."
+        f"In words: no outcome is more than {odds} times as likely for one data set as for its neighbor. Someone who "
+        "considers two neighboring data sets equally likely before seeing this folder can be at most "
+        f"{belief}% sure of either one afterwards."
     )
 
 
 def _up(number: float, step: str) -> Decimal:
-    """Rounded up, by a hair more than floating point may be off."""
+    """A number rounded up, with slack for floating-point error."""
     return Decimal(number * (1 + 1e-12)).quantize(Decimal(step), ROUND_CEILING)
 
 
 def _account(stated: Mapping[str, Any]) -> str:
     ledger, total = stated["ledger"], stated["total"]
     if ledger is None:
-        return "No ledger was kept: nothing but this statement says what else was released from the same data."
+        return "No ledger was kept: nothing records what else was released from the same data."
     text = f"It was charged to a ledger before any record was read, as entry {ledger['entry']}, head {ledger['head']}."
-    return text if total is None else f"{text} All releases in that ledger together are kept to {_amounts(total)}."
+    return text if total is None else f"{text} All releases in that ledger together are limited to {_amounts(total)}."
 
 
 def mechanism(plan: Plan) -> list[str]:
-    """What was measured, and which noise was added."""
+    """What was measured, and what noise was added."""
     noise = noise_of(plan)
     counts = "weighted sums of counts" if any(isinstance(group, MatrixGroup) for group in plan.groups) else "counts"
     groups = "1 group" if len(plan.groups) == 1 else f"{len(plan.groups):,} groups"
@@ -157,10 +158,10 @@ def mechanism(plan: Plan) -> list[str]:
     span = f"is about {ends[0]}" if ends[0] == ends[1] else f"lies between about {ends[0]} and {ends[1]}"
     return [
         f"A plan was made before any record was read (strategy {plan.options.strategy}, {plan.options.budgets} "
-        f"budgets). It asks for {counted(plan.rows)} {counts} in {groups}, and divides the budget among them by exact "
+        f"budgets). It asks for {counted(plan.rows)} {counts} in {groups}, and divides the budget among them in exact "
         f"fractions. {_DRAWN[noise.mechanism]}",
-        f"The {noise.parameter} {span}; it follows exactly from plan.json. Counts and noise are whole numbers, the "
-        "noise is drawn exactly from the operating system's generator, and no floating-point number has a part in it. "
+        f"The {noise.parameter} {span}; it follows exactly from plan.json. Counts and noise are whole numbers; the "
+        "noise is drawn exactly, with the operating system's random generator and without floating-point numbers. "
         "The noisy counts are in measurements.parquet; all tables follow from them and from plan.json.",
     ]
 
@@ -171,30 +172,30 @@ def post_processing(plan: Plan) -> str:
         "The tables are unbiased least-squares estimates from all noisy counts together, so they agree wherever they "
         "overlap."
         if plan.sources is None
-        else "Every table is added up from noisy counts of its own, so tables need not agree where they overlap."
+        else "Every table is added up separately from noisy counts, so tables need not agree where they overlap."
     )
-    return f"{made} They are neither rounded nor cut off at zero: either would bias them."
+    return f"{made} They are neither rounded nor truncated at zero: either would bias them."
 
 
 def _reading(plan: Plan) -> list[str]:
-    confidence = f"a probability of {round(100 * CONFIDENCE)} %"
+    confidence = f"a probability of {round(100 * CONFIDENCE)}%"
     numbers = "a count" if plan.sources is None else "a count, on average over the table"
-    close = ", or a little more where rows of noise differ" if any(map(has_helmert, plan.groups)) else ""
+    close = ", or slightly more where rows have different noise" if any(map(has_helmert, plan.groups)) else ""
     return [
         "- `estimate` is unbiased: above the true count as often as below. It may be negative or fractional.",
         f"- `std_error` is the standard deviation of the noise in {numbers}{close}. It is known in advance and says "
-        "nothing about the data. It does not cover errors that were in the data before.",
-        f"- `low` to `high` holds the true count with {confidence}, each row by itself.",
-        f"- `low_all` to `high_all` hold all true counts of a table at once with {confidence} or more.",
-        "- Text in CSV files that a spreadsheet would take for a formula has an apostrophe in front; Parquet has the "
-        "true text.",
+        "nothing about the data. It does not cover errors in the original data.",
+        f"- `low` to `high` contains the true count with {confidence}, for each row separately.",
+        f"- `low_all` to `high_all` contain all true counts of a table at once with {confidence} or more.",
+        "- Text in CSV files that a spreadsheet would treat as a formula has an apostrophe in front; Parquet files "
+        "have the original text.",
     ]
 
 
 def _checking() -> str:
     return (
         "`sha256sum --check SHA256SUMS` shows whether a file was changed. `privcube verify` adds up the budget again "
-        "in fractions, recovers all tables and errors from plan.json and measurements.parquet, and compares."
+        "in exact fractions, recomputes all tables and errors from plan.json and measurements.parquet, and compares."
     )
 
 
@@ -202,7 +203,7 @@ def _checking() -> str:
 
 
 class _Blank(NamedTuple):
-    """What only the curator can fill in."""
+    """A field that only the curator can fill in."""
 
     hint: str
 
@@ -215,14 +216,14 @@ def registry_record(plan: Plan, stated: Mapping[str, Any]) -> str:
     """registry.yaml, from a plan and its manifest."""
     head = (
         "# A record for OpenDP's registry of deployments, https://github.com/opendp/deployments-registry-data\n"
-        "# Copy this file, fill in what is blank in the copy, and submit that: SHA256SUMS covers the original.\n"
+        "# Copy this file, fill in the blanks in the copy, and submit the copy: SHA256SUMS covers the original.\n"
         "# number_of_privacy_units is left out on purpose: it may itself be protected.\n"
     )
     return head + "".join(f"{line}\n" for line in _yaml(_record(plan, stated), ""))
 
 
 def registry_facts(plan: Plan) -> list[str]:
-    """What registry.yaml must say, whatever version wrote it."""
+    """What registry.yaml must state, whichever version wrote it."""
     parameters = [f"{name}: {_number(amount).text}" for name, amount in plan.guarantee.amounts.items()]
     return [" ".join(["privacy_parameters:", *parameters]), plan.guarantee.unit, plan.digest]
 
@@ -251,9 +252,9 @@ def _record(plan: Plan, stated: Mapping[str, Any]) -> dict[str, Any]:
             "dp_variant": {
                 "variant_name": _VARIANT[guarantee.kind],
                 "data_domain": "Tables of records with the attributes and values that plan.json declares.",
-                "unprotected_quantities": "None but what was declared in advance."
+                "unprotected_quantities": "None, except what was declared in advance."
                 if guarantee.neighbors == "add_remove"
-                else "The number of privacy units is taken to be public.",
+                else "The number of privacy units is considered public.",
             },
             "privacy_loss": {
                 "privacy_unit": "Row" if row else "Person",
@@ -271,12 +272,12 @@ def _record(plan: Plan, stated: Mapping[str, Any]) -> dict[str, Any]:
             "implementation": {
                 "preprocessing_and_hyperparameter_tuning": _Blank("whether choices were made by looking at the data"),
                 "mechanisms": " ".join(mechanism(plan)),
-                "composition": "Shares of the budget are whole numbers over one denominator; the costs of all groups "
-                "add up to the parameters above at most, as exact fractions.",
+                "composition": "Shares of the budget are whole numbers over one denominator; as exact fractions, the "
+                "costs of all groups add up to at most the parameters above.",
                 "post_processing": post_processing(plan),
                 "justification": _Blank("why these parameters"),
-                "utility": f"Standard error of a cell {_root_mean_square(plan)}, root mean square as predicted; every "
-                "published number comes with its own.",
+                "utility": f"The predicted standard error of a cell is {_root_mean_square(plan)} (root mean square); "
+                "every published number comes with its own.",
                 "additional_information": f"privcube {stated['privcube']}, plan {plan.digest}",
             },
             "administrative": {
@@ -293,7 +294,7 @@ def _root_mean_square(plan: Plan) -> str:
 
 
 def _number(amount: Fraction) -> _Number:
-    """A number that YAML 1.1 takes for one, rounded up: a mantissa with a point, an exponent with a sign.
+    """A number that YAML 1.1 reads as one, rounded up: a mantissa with a point, an exponent with a sign.
 
     >>> [_number(Fraction(*ratio)).text for ratio in ((1, 1), (1, 3), (1, 10**10))]
     ['1.0', '0.333334', '1.0e-10']
@@ -303,7 +304,7 @@ def _number(amount: Fraction) -> _Number:
 
 
 def _yaml(value: Any, indent: str) -> Iterator[str]:
-    """Lines of YAML. Text stands in double quotes with JSON's escapes, which YAML shares."""
+    """Lines of YAML; text is in double quotes with JSON's escapes, which YAML shares."""
     items = value.items() if isinstance(value, dict) else [("-", item) for item in value]
     for key, item in items:
         name = "-" if key == "-" else f"{key}:"

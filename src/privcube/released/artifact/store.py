@@ -1,16 +1,16 @@
 """The artifact: a folder that can be published as it is. Zone: RELEASED.
 
     PRIVACY.md              the privacy statement, for people
-    registry.yaml           the same for the registry of OpenDP
-    release.json            what was released, in fields that say nothing about the data
-    plan.json               what was measured and with how much noise
+    registry.yaml           the privacy statement, for OpenDP's registry
+    release.json            what was released, in fields that reveal nothing about the data
+    plan.json               what was measured, and with how much noise
     measurements.parquet    the noisy whole numbers, positive and negative, from which all tables follow
     tables.csv, tables.json the list of tables
     tables/                 every table as CSV and as Parquet
     SHA256SUMS              checksums of all of these
 
-The same release gives the same bytes: there is no time and no random name in them. A folder with the final name holds
-either the whole artifact or was never there: it is written under another name, synced to disk, and renamed.
+The same release always gives the same bytes, without times or random names. A folder with the final name always holds
+the whole artifact: it is written under another name, synced to disk, and renamed.
 """
 
 from __future__ import annotations
@@ -58,12 +58,11 @@ INDEX: Final = ("tables.csv", "tables.json")
 
 
 def save(release: Release, folder: str | Path, progress: Progress = silent) -> None:
-    """Write the artifact of a release into a new folder, all of it or nothing."""
+    """Write the artifact of a release to a new folder, all of it or nothing."""
     target = Path(folder)
     if os.path.lexists(target):
-        raise ArtifactError(
-            str(target), expected="a new folder (nothing is overwritten)", given=Plain("one that exists")
-        )
+        expected = "a new folder (nothing is overwritten)"
+        raise ArtifactError(str(target), expected=expected, given=Plain("an existing one"))
     try:
         around = Path(tempfile.mkdtemp(prefix=f".{target.name[:50]}.staged-", dir=target.parent))
     except OSError as problem:
@@ -77,7 +76,7 @@ def save(release: Release, folder: str | Path, progress: Progress = silent) -> N
 
 
 def stage(release: Release, folder: Path, progress: Progress = silent) -> str:
-    """Write the artifact into a folder that is new or empty; on disk when this returns its digest."""
+    """Write the artifact durably to a new or empty folder, and return its digest."""
     try:
         folder.mkdir(exist_ok=True)
         if any(folder.iterdir()):
@@ -99,12 +98,12 @@ def stage(release: Release, folder: Path, progress: Progress = silent) -> str:
 
 
 def artifact_digest(folder: Path) -> str:
-    """The SHA-256 of the checksums, which stands for all bytes of an artifact that is unchanged (see below)."""
+    """The SHA-256 of the checksums file, which identifies all bytes of an unchanged artifact."""
     return hashlib.sha256(Contents.of(folder).text(CHECKSUMS).encode()).hexdigest()
 
 
 def is_unchanged(folder: Path, digest: str | None) -> bool:
-    """Whether a folder is an artifact of this digest, and every file in it is as it was."""
+    """Whether a folder is an artifact with this digest, and every file in it is unchanged."""
     try:
         require_unchanged(Contents.of(folder))
         return artifact_digest(folder) == digest
@@ -113,7 +112,7 @@ def is_unchanged(folder: Path, digest: str | None) -> bool:
 
 
 def file_names(workload: Workload) -> list[str]:
-    """The files that an artifact has, but for the checksums."""
+    """The files of an artifact, except for the checksums."""
     from privcube.released.artifact.table_files import file_stems
 
     tables = [f"{TABLES}/{stem}.{kind}" for stem in file_stems(workload) for kind in ("csv", "parquet")]
@@ -121,7 +120,7 @@ def file_names(workload: Workload) -> list[str]:
 
 
 def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
-    # Imported here: pyarrow takes half a second to load, and ledger commands come by this module.
+    # Imported here because pyarrow takes half a second to load, and ledger commands import this module.
     from privcube.released.artifact.table_files import (
         TableWriter,
         csv_bytes,
@@ -149,17 +148,17 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
 
 
 def json_text(document: Any) -> str:
-    """JSON in ASCII, with one line per field."""
+    """A document as ASCII JSON, one field per line."""
     return json.dumps(document, indent=1) + "\n"
 
 
 def plan_text(plan: Plan) -> str:
-    """The plan as it stands in an artifact."""
+    """The plan as written in an artifact."""
     return plan.to_json() + "\n"
 
 
 def index_rows(workload: Workload, std_errors: list[float]) -> list[dict[str, Any]]:
-    """What tables.json lists: per table its number, name, axes, cells, standard error of a cell, and files."""
+    """The rows of tables.json: each table's number, name, axes, cells, standard error of a cell, and files."""
     from privcube.released.artifact.table_files import file_stems
 
     axes = [[Axis.of(entry) for entry in table] for table in workload]
@@ -183,7 +182,7 @@ def index_rows(workload: Workload, std_errors: list[float]) -> list[dict[str, An
 
 
 def open_release(folder: str | Path) -> Release:
-    """Read an artifact, after its files were compared with their checksums."""
+    """Read an artifact, after comparing its files with their checksums."""
     from privcube.released.artifact.table_files import read_measurements
 
     contents = Contents.of(Path(folder))
@@ -197,19 +196,18 @@ def open_release(folder: str | Path) -> Release:
 
 
 def require_unchanged(contents: Contents) -> None:
-    """Refuse an artifact with a file that is gone, or is not what the checksums file lists."""
+    """Refuse an artifact with a file that is missing or does not match its checksum."""
     for name in (PLAN, MANIFEST, MEASUREMENTS):
         if name not in contents.checksums:
             raise ArtifactError(CHECKSUMS, expected=f"a checksum of {name}", given=Plain("none"))
     for name in contents.changed():
         contents.path(name)
-        raise ArtifactError(
-            name, expected=f"the SHA-256 that {CHECKSUMS} has for it", given=Plain("another: one of them was changed")
-        )
+        changed = Plain("a different one (a file or the list was changed)")
+        raise ArtifactError(name, expected=f"the SHA-256 listed in {CHECKSUMS}", given=changed)
 
 
 def read_plan(contents: Contents) -> Plan:
-    """The plan of an artifact, checked like any other and against its own digest."""
+    """Read the plan of an artifact, checked like any other and against its own digest."""
     text = contents.text(PLAN)
     try:
         return Plan.from_json(text)

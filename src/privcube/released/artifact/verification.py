@@ -1,9 +1,9 @@
 """What an outsider can check about an artifact, without the data. Zone: RELEASED.
 
-Nothing in the folder is trusted. A check that cannot be made counts as failed, and says why; no file, however broken,
-raises anything but an ArtifactError, and that only where there is no folder at all. The checks say that the folder is
-what one run of privcube would write for some noisy numbers. That the numbers came from the data with fresh noise is the
-custodian's word, and the ledger's.
+Nothing in the folder is trusted. A check that cannot be made counts as failed and says why; the only exception raised
+is an ArtifactError, and only if there is no folder at all. The checks show that the folder is what a run of privcube
+would write for some noisy numbers. That these came from the data with fresh noise is the word of the custodian and of
+the ledger.
 """
 
 from __future__ import annotations
@@ -47,22 +47,21 @@ from privcube.released.artifact.table_files import (
     TableWriter,
     file_stems,
     index_table,
-    number_columns,
     read_csv,
     read_measurements,
     read_table,
 )
 from privcube.released.labels import NUMBERS, column_names
-from privcube.released.release import Release
+from privcube.released.release import Release, number_columns
 from privcube.version import __version__
 
-_TOLERANCE: Final = 1e-6
-_MOST_BITS: Final = 200  # of a fraction that is shown in full
+_TOLERANCE: Final = 1e-6  # relative difference allowed between published and recomputed numbers
+_MOST_BITS: Final = 200  # of a fraction shown in full; longer ones would be unreadable
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was checked, whether it holds, and a sentence."""
+    """A check: its name, whether it passed, and a sentence on what was found."""
 
     name: str
     passed: bool
@@ -70,7 +69,7 @@ class Check:
 
 
 def verify(folder: str | Path, *, progress: Progress = silent) -> list[Check]:
-    """Check everything about an artifact that can be checked without the data."""
+    """Run every check of an artifact that needs no data."""
     artifact = _Artifact(Contents.of(Path(folder)), progress)
     return [_made(name, check, artifact) for name, check in _CHECKS.items()]
 
@@ -80,12 +79,12 @@ def _made(name: str, check: Callable[[_Artifact], str], artifact: _Artifact) -> 
         return Check(name, True, check(artifact))
     except PrivcubeError as problem:
         return Check(name, False, str(problem))
-    except Exception as problem:  # a hostile file may break any library, and that, too, is an answer
-        return Check(name, False, f"could not be checked, the artifact is broken: {type(problem).__name__}")
+    except Exception as problem:  # a hostile file may break any library; that, too, is a finding
+        return Check(name, False, f"could not be checked because the artifact is broken: {type(problem).__name__}")
 
 
 class _Found(NamedTuple):
-    """A table as a file has it."""
+    """A table as read from a file."""
 
     file: str
     table: Table
@@ -99,7 +98,7 @@ class _Found(NamedTuple):
 
 
 class _Artifact:
-    """An artifact with what was read of it so far; what cannot be read raises every time it is asked for."""
+    """An artifact that is read on demand; what cannot be read raises an error on every access."""
 
     def __init__(self, contents: Contents, progress: Progress) -> None:
         self.contents = contents
@@ -107,7 +106,7 @@ class _Artifact:
 
     @cached_property
     def work(self) -> Work:
-        """Every table is read, worked out again, and compared with its CSV file."""
+        """The progress: every table is read, recomputed, and compared with its CSV file."""
         return Work(self._progress, CHECKING, 3 * len(self.plan.workload))
 
     @cached_property
@@ -131,7 +130,7 @@ class _Artifact:
 
     @cached_property
     def tables(self) -> list[_Found]:
-        """Every table of the plan with its file and what Parquet has in it."""
+        """Every table of the plan, as read from its Parquet file."""
         self.require_room()
         schema, found = self.plan.workload.schema, []
         for stem, table in zip(file_stems(self.plan.workload), self.plan.workload, strict=True):
@@ -144,7 +143,7 @@ class _Artifact:
 
     @cached_property
     def again(self) -> list[dict[str, Floats]]:
-        """The numbers of every table, worked out again from plan and measurements."""
+        """The numbers of every table, recomputed from plan and measurements."""
         release, found = self.release, []
         for table in self.plan.workload:
             found.append(number_columns(release.values(table, CONFIDENCE)))
@@ -152,48 +151,49 @@ class _Artifact:
         return found
 
     def require_room(self) -> None:
-        """Refuse tables larger than their files before any is worked out: a few bytes can ask for any number."""
+        """Refuse tables larger than their files before computing any: a small plan can ask for any number of cells."""
         schema = self.plan.workload.schema
         for stem, table in zip(file_stems(self.plan.workload), self.plan.workload, strict=True):
             file = f"{TABLES}/{stem}.csv"
             self.contents.path(file)
             if table_cells(schema, table) > self.contents.sizes[file] // len(NUMBERS):
                 cells = counted(table_cells(schema, table))
-                raise ArtifactError(file, expected=f"a row for each of {cells} cells", given=Plain("fewer bytes"))
+                raise ArtifactError(file, expected=f"a row for each of {cells} cells", given=Plain("a smaller file"))
 
 
-# The checks, each of which returns what it found or raises what is wrong
+# Checks: each returns what it found, or raises an error that says what is wrong
 
 
 def _files(artifact: _Artifact) -> str:
     contents = artifact.contents
     present, listed_files = set(contents.sizes), {*contents.checksums, CHECKSUMS}
     _require_none(map(quoted, contents.strange), "only files and tables/", "a link or something else")
-    _require_none(listed_files - present, f"every file that {CHECKSUMS} lists", "none")
-    _require_none(map(quoted, present - listed_files), f"only files that {CHECKSUMS} lists", "more")
+    _require_none(listed_files - present, f"every file listed in {CHECKSUMS}", "no such file")
+    _require_none(map(quoted, present - listed_files), f"only files listed in {CHECKSUMS}", "another file")
     expected = {*file_names(artifact.plan.workload), CHECKSUMS}
-    _require_none(expected ^ listed_files, f"{CHECKSUMS} to list the files of the plan", "others")
+    _require_none(expected ^ listed_files, f"{CHECKSUMS} to list the files of the plan", "different ones")
     return f"{len(present):,} files, all of them listed, none missing and none extra"
 
 
 def _checksums(artifact: _Artifact) -> str:
     changed = artifact.contents.changed()
-    _require_none(changed, f"the SHA-256 that {CHECKSUMS} lists", "another: one of them was changed")
-    return f"{len(artifact.contents.checksums):,} files have the SHA-256 that {CHECKSUMS} lists"
+    given = "a different one (a file or the list was changed)"
+    _require_none(changed, f"the SHA-256 listed in {CHECKSUMS}", given)
+    return f"{len(artifact.contents.checksums):,} files have the SHA-256 listed in {CHECKSUMS}"
 
 
 def _plan(artifact: _Artifact) -> str:
     plan = artifact.plan
     if artifact.contents.text(PLAN) != plan_text(plan):
-        raise ArtifactError(PLAN, expected="the plan and nothing else", given=Plain("more, or in another order"))
-    return f"{PLAN} fits its digest {plan.digest}"
+        raise ArtifactError(PLAN, expected="the plan and nothing else", given=Plain("more, or another order"))
+    return f"{PLAN} matches its digest {plan.digest}"
 
 
 def _budget(artifact: _Artifact) -> str:
     plan = artifact.plan
     verify_privacy(plan)
     cost, limit = _ratio(privacy_cost(plan)), _ratio(plan.guarantee.capacity)
-    return f"the noise costs {plan.guarantee.currency} {cost}, the guarantee allows {limit}, added up as fractions"
+    return f"in exact fractions, the noise costs {plan.guarantee.currency} {cost} and the guarantee allows {limit}"
 
 
 def _ratio(amount: Fraction) -> str:
@@ -211,7 +211,7 @@ def _manifest(artifact: _Artifact) -> str:
 
 
 def _statements(artifact: _Artifact) -> str:
-    """Word by word if this version wrote them; of other versions, the facts."""
+    """Compare the statements word for word if this version wrote them; otherwise, check their facts."""
     plan, stated = artifact.plan, artifact.contents.document(MANIFEST)
     same = stated["privcube"] == __version__
     for name, text, facts in (
@@ -222,7 +222,7 @@ def _statements(artifact: _Artifact) -> str:
         right = found == text(plan, stated) if same else all(fact in " ".join(found.split()) for fact in facts(plan))
         if not right:
             raise ArtifactError(name, expected="what follows from the plan", given=Plain("something else"))
-    return f"{STATEMENT} and {REGISTRY} say what follows from the plan" + ("" if same else ", as far as facts go")
+    return f"{STATEMENT} and {REGISTRY} say what follows from the plan" + ("" if same else " (facts only)")
 
 
 def _noise(artifact: _Artifact) -> str:
@@ -234,12 +234,12 @@ def _noise(artifact: _Artifact) -> str:
 
 def _estimates(artifact: _Artifact) -> str:
     _require_numbers(artifact, ("estimate",), "the numbers recovered from the measurements")
-    return f"{len(artifact.tables):,} tables are what the measurements give when recovered again"
+    return f"{len(artifact.tables):,} tables equal those recovered again from the measurements"
 
 
 def _errors(artifact: _Artifact) -> str:
-    _require_numbers(artifact, NUMBERS[1:], "the standard errors and intervals worked out from the plan")
-    return "standard errors and intervals are what the plan's noise gives"
+    _require_numbers(artifact, NUMBERS[1:], "the standard errors and intervals that follow from the plan")
+    return "standard errors and intervals follow from the plan's noise"
 
 
 def _require_numbers(artifact: _Artifact, names: tuple[str, ...], expected: str) -> None:
@@ -248,12 +248,12 @@ def _require_numbers(artifact: _Artifact, names: tuple[str, ...], expected: str)
         off = _TOLERANCE * float(again["std_error"].max())
         if not all(np.allclose(found.numbers(name), again[name], rtol=_TOLERANCE, atol=off) for name in names):
             wrong.append(found.file)
-    _require_none(wrong, expected, "others")
+    _require_none(wrong, expected, "different ones")
 
 
 def _agreement(artifact: _Artifact) -> str:
     if not artifact.release.agrees:
-        return "skipped: direct recovery adds up every table by itself, so they need not agree"
+        return "skipped: direct recovery adds up every table separately, so they need not agree"
     schema = artifact.plan.workload.schema
     tables = [
         PublishedTable(
@@ -270,7 +270,7 @@ def _agreement(artifact: _Artifact) -> str:
 
 
 def _labels(artifact: _Artifact) -> str:
-    """Parquet has the declared labels; CSV the same rows, with text made safe."""
+    """Parquet must have the declared labels, and CSV the same rows with text made safe."""
     wrong = []
     writer = TableWriter(artifact.plan.workload.schema)
     for found in artifact.tables:
@@ -284,21 +284,20 @@ def _labels(artifact: _Artifact) -> str:
         if not same or rows.labels() != [column.cast("string") for column in labels.columns]:
             wrong.append(file)
         artifact.work.add()
-    _require_none(wrong, "the declared labels, and the same numbers in CSV and Parquet", "others")
-    return "labels are the declared ones, and CSV files have the numbers of the Parquet files"
+    _require_none(wrong, "the declared labels, and the same numbers in CSV and Parquet", "different ones")
+    return "labels are as declared, and CSV and Parquet files have the same numbers"
 
 
 def _index(artifact: _Artifact) -> str:
     std_errors = [float(np.sqrt(np.mean(again["std_error"] ** 2))) for again in artifact.again]
     expected, found = index_rows(artifact.plan.workload, std_errors), artifact.contents.document(INDEX[1])
     if not isinstance(found, list) or not all(map(_same_row, found, expected)) or len(found) != len(expected):
-        raise ArtifactError(
-            INDEX[1], expected="the tables of the plan and their standard errors", given=Plain("others")
-        )
+        wanted = "the tables of the plan and their standard errors"
+        raise ArtifactError(INDEX[1], expected=wanted, given=Plain("different ones"))
     table = index_table(found)
     types = {field.name: str(field.type) for field in table.schema}
     if read_csv(artifact.contents.path(INDEX[0]), INDEX[0], types) != table:
-        raise ArtifactError(INDEX[0], expected=f"the tables that {INDEX[1]} lists", given=Plain("others"))
+        raise ArtifactError(INDEX[0], expected=f"the tables that {INDEX[1]} lists", given=Plain("different ones"))
     return f"{INDEX[0]} and {INDEX[1]} list the tables of the plan"
 
 
@@ -315,10 +314,10 @@ def _ledger_head(artifact: _Artifact) -> str:
 
 
 def _require_none(wrong: Iterable[str], expected: str, given: str) -> None:
-    """Refuse files, by name."""
+    """Raise an error if any file is wrong, naming all of them."""
     names = sorted(wrong)
     if names:
-        raise ArtifactError(listed(names), expected=expected, given=given)
+        raise ArtifactError(listed(names), expected=expected, given=Plain(given))
 
 
 _CHECKS: Final[dict[str, Callable[[_Artifact], str]]] = {
