@@ -71,7 +71,7 @@ def test_two_tables_against_a_grid_of_budgets() -> None:
         ({"wanted": {}}, "at least one table"),
         ({"objective": "largest", "strategy": "marginals"}, "auto or search"),
         ({"objective": "largest", "recovery": "direct"}, "optimal recovery"),
-        ({"objective": "smallest"}, "one of them"),
+        ({"objective": "smallest"}, "a known name"),
     ],
 )
 def test_refusals(options, message: str) -> None:
