@@ -56,7 +56,7 @@ def test_coordinates_do_not_depend_on_finer_levels(chain) -> None:
         np.testing.assert_allclose(fine[:size], coarse, atol=1e-10)
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(chains=st.lists(CHAINS, min_size=1, max_size=2))
 def test_squared_coordinates_add_up_to_squared_projections(chains) -> None:
     shape = [int(np.prod(chain)) for chain in chains]

@@ -33,6 +33,9 @@ class Demo(NamedTuple):
     said: str
 
 
+pytestmark = pytest.mark.xdist_group("pages")  # they share one demo
+
+
 @pytest.fixture(scope="session")
 def hospital(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     """`privcube demo hospital`, once for all pages."""

@@ -134,8 +134,8 @@ def test_a_query_outside_the_row_space_is_named() -> None:
 
 
 def test_large_sparse_strategies_take_the_iterative_path() -> None:
-    """1,500 cells under a tree of 4,095 rows: the same answers as the dense recovery gives on a part of the queries."""
-    cells = 1500
+    """1,050 cells under a tree of 4,095 rows: the same answers as the dense recovery gives on a part of the queries."""
+    cells = 1050
     tree = linear.hierarchy(cells)
     noise = np.linspace(1, 3, tree.shape[0])
     answers = np.cos(np.arange(tree.shape[0]))

@@ -162,8 +162,8 @@ def norms(points: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 @pytest.mark.parametrize(
     ("sizes", "scale", "count"),
     [
-        ([1, 1], Fraction(1, 2), 200_000),
-        ([1, 1], Fraction(2), 60_000),
+        ([1, 1], Fraction(1, 2), 100_000),
+        ([1, 1], Fraction(2), 40_000),
         ([2, 1], Fraction(1), 40_000),
         ([1, 1, 2], Fraction(1), 40_000),
     ],

@@ -110,7 +110,7 @@ class _Shape(NamedTuple):
     parents: int
     children: int
     kind: PartKind
-    weights: tuple[int, ...]  # of the noise on the rows of one node
+    weights: tuple[int, ...]  # of the noise on the Helmert rows of one node; other rows all have the same noise
 
 
 class _Meeting(NamedTuple):
@@ -124,9 +124,10 @@ class _Meeting(NamedTuple):
 
 def _shape(frame: Frame, part: GroupPart) -> _Shape:
     chain = frame.fan_outs[part.axis][: part.level]
-    rows = chain[-1] if part.kind == "cells" else chain[-1] - 1
-    weights = row_weights(frame, (part,))
-    if weights != weights[:rows] * (len(weights) // rows if rows else 0):
+    if part.kind != "helmert":
+        return _Shape(prod(chain[:-1]), chain[-1], part.kind, ())
+    rows, weights = chain[-1] - 1, row_weights(frame, (part,))
+    if weights != weights[:rows] * prod(chain[:-1]):
         raise PlanError("group", expected="the same noise weights below every node", given=part)
     return _Shape(prod(chain[:-1]), chain[-1], part.kind, weights[:rows])
 
@@ -192,6 +193,8 @@ def _column(shape: _Shape, parent: int, child: int) -> dict[tuple[int, int], int
 def _inner(shape: _Shape, left: dict[tuple[int, int], int], right: dict[tuple[int, int], int]) -> Fraction:
     """The inner product of two columns, each row divided by the weight of its noise."""
     shared = left.keys() & right.keys()
+    if shape.kind != "helmert":
+        return Fraction(sum(left[row] * right[row] for row in shared))
     return sum((Fraction(left[row] * right[row], shape.weights[row[1]]) for row in shared), Fraction(0))
 
 
