@@ -95,7 +95,7 @@ def _together(
     tables: Sequence[Attributes],
     counts_of: Callable[[Attributes], Counts],
 ) -> Iterator[tuple[int, Counts]]:
-    """Groups that ask the same of tables that look alike, so many at a time."""
+    """Groups that ask the same of tables that look alike, a bounded number at a time."""
     asked = _Asked(layout)
     alike: defaultdict[Hashable, list[int]] = defaultdict(list)
     for number, group in groups.items():

@@ -211,7 +211,7 @@ def tables_within(cells: Counts, sizes: Sequence[int], tables: Sequence[Position
 
 
 def code_bytes(cells: int) -> int:
-    """How many bytes hold the codes of an attribute of so many cells.
+    """How many bytes hold the codes of an attribute with a given number of cells.
 
     >>> code_bytes(256), code_bytes(257), code_bytes(100_000)
     (1, 2, 4)

@@ -1,7 +1,7 @@
 """Few blocks of attributes that contain all wanted tables. Zone: SENSITIVE.
 
 Counting one block of a few attributes costs about as much as counting one of the tables inside it, so all tables are
-covered by as few blocks as possible, each with at most so many cells that its counters stay in the processor's cache;
+covered by as few blocks as possible, each small enough that its counters stay in the processor's cache;
 the tables are then sums of a block's counts. Finding the fewest blocks is a hard covering problem; a greedy choice,
 tried from several starting orders, is within a few per cent of what long searches find.
 """
@@ -35,7 +35,7 @@ class Block:
 
 
 def increment_cost(cells: int) -> float:
-    """Measured nanoseconds to count one record into a block of so many cells (benchmarks/counting.py)."""
+    """Measured nanoseconds to count one record into a block of a given size (benchmarks/counting.py)."""
     for limit, cost in zip(_LIMITS, (3.5, 4.8, 5.3), strict=True):
         if cells <= limit:
             return cost

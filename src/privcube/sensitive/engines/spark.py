@@ -2,7 +2,7 @@
 
 Workers of Spark code and count each partition (`privcube.sensitive.engines.spark_workers`); the partial counts are
 summed on the cluster and come to the driver piece by piece. With a person column, the coded records are first sent to
-where all of a person's are, and the first so many by their keyed hash are kept. Spark's log is off meanwhile, as it
+where all of a person's are, and the first few by their keyed hash are kept. Spark's log is off meanwhile, as it
 quotes records.
 """
 
@@ -214,7 +214,7 @@ def _mapped(dataframe: Any, function: Callable[[Batches], Batches], schema: str)
 
 
 def _first_of_each_person(packed: Any, most: int) -> Any:
-    """The flags and codes of at most so many records of a person (`privcube.sensitive.units`), and of each flag."""
+    """The flags and codes of at most `most` records of each person (`privcube.sensitive.units`), and of each flag."""
     functions = load("pyspark.sql.functions", extra="spark", purpose="Spark tables")
     window = load("pyspark.sql.window", extra="spark", purpose="Spark tables").Window
     turn = functions.row_number().over(window.partitionBy("flag", "person").orderBy("place"))
@@ -267,7 +267,7 @@ def _quiet(session: Any) -> Iterator[None]:
 
 
 def _python_loggers() -> list[logging.Logger]:
-    """Those that are told of every exception, with the values it quotes."""
+    """The loggers that receive every exception, with the values it quotes."""
     made = load("pyspark.logger", extra="spark", purpose="Spark tables").PySparkLogger.getLogger
     return [logging.getLogger("py4j"), made("SQLQueryContextLogger"), made("DataFrameQueryContextLogger")]
 

@@ -23,7 +23,7 @@ from privcube.version import __version__
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    Report = Callable[[int], None]  # is told of records that were read
+    Report = Callable[[int], None]  # called with the number of records read
     Batches = Iterator[pa.RecordBatch]
     Coded = Iterator[tuple[set[int], list[Codes]]]  # the flags of a batch and, if there is none, its codes
 
@@ -41,7 +41,7 @@ _PACKED_BATCH: Final = 1 << 14  # records packed at a time: their bytes are addr
 
 @dataclass(frozen=True)
 class Work:
-    """What workers are told; nothing of it depends on the data."""
+    """The instructions for workers; nothing in them depends on the data."""
 
     query: str  # from the columns x0, x1, ... of `records` to codes c0, c1, ...; with a person: nobody, person, place
     sizes: tuple[int, ...]
@@ -56,7 +56,7 @@ class Work:
 
 
 def tell_version(batches: Batches) -> Batches:
-    """What privcube the worker has."""
+    """The version of privcube that the worker has."""
     import pyarrow as pa
 
     for batch in batches:
@@ -122,7 +122,7 @@ def sum_pieces(cells: int, batches: Batches) -> Batches:
 
 
 def unpacked_counts(packed: Any, cells: int, piece: int) -> Counts:
-    """The counts of a piece of a vector of so many cells."""
+    """The counts in a piece of a vector of a given number of cells."""
     size, rest = divmod(len(packed), min(PIECE, cells - piece * PIECE))
     if rest:
         raise ValueError("a piece of another vector")
@@ -207,7 +207,7 @@ def _packed_codes(batch: pa.RecordBatch, packed: np.dtype[np.void]) -> pa.Array:
 
 
 def _unpacked(work: Work, batches: Batches) -> Coded:
-    """The codes again, many records at a time."""
+    """Codes unpacked from their bytes, many records at a time."""
     import pyarrow as pa
 
     gathered: list[Any] = []

@@ -112,7 +112,7 @@ class SqlEngine:
         blocks: Sequence[Block] | None,
         progress: Progress,
     ) -> dict[Positions, Counts]:
-        """One query for all."""
+        """Code all records by one query and count them here."""
         sizes = _sizes(request)
         counter = TableCounter(sizes, request.positions, progress, blocks=blocks)
         done = 0
@@ -149,7 +149,7 @@ class SqlEngine:
     def _grouped(
         self, request: CountRequest, kinds: dict[str, ColumnKind], attributes: Sequence[Attribute]
     ) -> tuple[str, list[int]]:
-        """The query for that, and the radices its numbers are made with: one digit more for what is refused."""
+        """The query for groups of codes, and the radices of its numbers: one digit more for what is refused."""
         source, dialect = f"({self._statement}\n) AS asked", POSTGRESQL
         digits = [f"COALESCE(c{number}, {attribute.cells})" for number, attribute in enumerate(attributes)]
         radices = [attribute.cells + 1 for attribute in attributes]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
-Source = Callable[[int], Words]  # so many random words of 64 bits
+Source = Callable[[int], Words]  # from a count to that many random words of 64 bits
 Bounds = Callable[[int], tuple[int, int]]  # at a number of bits: low <= p * 2^bits <= high
 
 
@@ -57,7 +57,7 @@ def uniform_below(total: int, count: int, source: Source) -> NDArray[np.int64]:
 
 
 def signed(magnitudes: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-    """The same numbers with free signs."""
+    """Numbers of the given sizes with independent, even signs."""
     count = len(magnitudes)
     minus = np.unpackbits(source(-(-count // 64)).view(np.uint8))[:count] == 1
     return np.where(minus, -magnitudes, magnitudes)

@@ -15,7 +15,7 @@ from typing import Final
 
 
 def context_of(digits: int) -> decimal.Context:
-    """Decimal arithmetic with so many digits, no practical limit on exponents, and nothing left to the defaults."""
+    """Decimal arithmetic with this many digits, no practical limit on exponents, and nothing left to the defaults."""
     return decimal.Context(
         prec=digits,
         rounding=decimal.ROUND_HALF_EVEN,
@@ -53,7 +53,7 @@ _MARGIN: Final = Decimal("1e-9")
 
 @lru_cache(maxsize=64)
 def _with_bits(bits: int) -> tuple[decimal.Context, Decimal]:
-    """Decimal arithmetic for bounds of so many bits, with 2^bits.
+    """Decimal arithmetic for bounds with a given number of bits, and 2^bits.
 
     With d digits exp(-x) 2^bits is off by at most (x + 3) 10^(1 - d) of itself: x for the rounded argument, the rest
     for the rounding of exp and of the product. Here x <= 5/7 (bits + 8) and d >= 0.31 bits + 13, so by less than (bits

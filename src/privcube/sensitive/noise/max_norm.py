@@ -50,7 +50,7 @@ def max_norm_noise(scale: Fraction, sizes: Sequence[int], source: Source = syste
     if scale > most:
         raise GuaranteeError(
             "bundle",
-            expected=f"a scale of at most {most:,} for so many rows; noise its groups one by one",
+            expected=f"a scale of at most {most:,} for {sum(sizes):,} rows; noise its groups one by one",
             given=scale,
         )
     radius = drawn_index(partial(_known_radius_weights, scale, tuple(sorted(Counter(sizes).items()))), source)
@@ -71,10 +71,10 @@ def _ball_point(size: int, radius: int, support: Callable[[int], Cumulative], so
 
 
 def _subset(total: int, count: int, source: Source) -> NDArray[np.int64]:
-    """A uniform subset of so many of 0..total-1, in rising order."""
+    """A uniform subset of `count` of the numbers 0..total-1, in rising order."""
     if count == total:
         return np.arange(total, dtype=np.int64)
-    if total > 4 * count + 64:  # few of many: uniform numbers until so many differ
+    if total > 4 * count + 64:  # few of many: uniform numbers until enough of them differ
         found: dict[int, None] = {}
         while len(found) < count:
             for number in uniform_below(total, count - len(found), source).tolist():

@@ -33,7 +33,7 @@ class Cumulative:
     def of(
         cls, first: int, weights: Sequence[Decimal], digits: int, *, below: Decimal, above: Decimal, error: Decimal
     ) -> Cumulative:
-        """Add up weights of so many digits; adding with ten more leaves `error` as it is, by its own slack."""
+        """Add up weights of `digits` digits; ten more digits in the sums leave `error` unchanged, by its slack."""
         sums, total, add = [], Decimal(0), context_of(digits + 10).add
         for weight in weights:
             total = add(total, weight)
@@ -70,7 +70,7 @@ class Cumulative:
 def drawn_index(weights: Callable[[int], Cumulative], source: Source) -> int:
     """The index i with C_(i-1) <= U C < C_i, for the cumulative weights C_i, their sum C and a uniform number U.
 
-    `weights(digits)` gives the weights to so many digits; more are asked for until the bits of U decide. It should
+    `weights(digits)` gives the weights to that many digits; more are asked for until the bits of U decide. It should
     remember what it worked out.
     """
     uniform, first = Uniform(source), weights(_digits(64))
