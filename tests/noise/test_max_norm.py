@@ -164,8 +164,8 @@ def norms(points: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     [
         ([1, 1], Fraction(1, 2), 100_000),
         ([1, 1], Fraction(2), 40_000),
-        ([2, 1], Fraction(1), 40_000),
-        ([1, 1, 2], Fraction(1), 40_000),
+        ([2, 1], Fraction(1), 30_000),
+        ([1, 1, 2], Fraction(1), 30_000),
     ],
 )
 def test_joint_probabilities(sizes: list[int], scale: Fraction, count: int, fits: Callable[..., bool]) -> None:
