@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from dataclasses import replace
 from fractions import Fraction
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from privcube import ZCDP, ApproxDP, Attribute, Plan, PureDP, Schema, Workload, errors, plan
+from privcube.accuracy import privacy
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model import groups as groups_module
 from privcube.model import plan as plan_module
@@ -255,6 +257,22 @@ def test_sensitivities_that_are_too_small_are_seen_at_every_size(
     monkeypatch.setattr(plan_module, "largest_l1", lambda *given: l1(*given) / Fraction(2))
     with pytest.raises(errors.PlanError, match="a cost of at most"):
         verify_privacy(Plan.from_json(text))
+
+
+def test_a_group_of_many_axes_is_priced_in_no_time() -> None:
+    """Three things can happen on each of 40 axes to two records; their combinations must not be listed."""
+    wide = Schema.from_sizes({f"a{number}": 3 + number % 7 for number in range(40)})
+    guarantee = ZCDP(1, neighbors="replace_one")
+    made = plan(Workload.all_kway(wide, 1), guarantee, "residual")
+    group = tuple(GroupPart(axis, 1, "helmert") for axis in range(40))
+    moved = privacy._largest_move(made.frame, group[:3], True, {}).squares
+    assert moved == sensitivity.squared_l2(guarantee, made.frame, group[:3])
+    contrasts = tuple(privacy._Shape(1, 2, "contrast", ()) for _ in range(60))
+    assert privacy._product_move(contrasts, True) == (2, 4)
+    mixed = tuple(privacy._Shape(2, n, "helmert", tuple(j * (j + 1) for j in range(1, n))) for n in range(3, 43))
+    least = max(Fraction(1, n) / Fraction(n - 1, n) for n in range(3, 43))
+    whole = math.prod((Fraction(n - 1, n) for n in range(3, 43)), start=Fraction(1))
+    assert privacy._product_move(mixed, True).squares == 2 * whole * (1 + least)
 
 
 def test_noise_weights_that_are_too_small_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:

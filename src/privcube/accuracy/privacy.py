@@ -6,7 +6,7 @@ with which entries. The price then follows from the noise that will be drawn on 
 
 The rows of a group are products over axes, and so are its columns, their norms and their inner products. So it is
 enough to look at the cells of one axis at a time: all children of a node where there are at most 64, else some of them,
-and children of two nodes. Under replace_one, the worst pair of records is found by going through all combinations of
+and a child of another node. Under replace_one, the worst pair of records is found by going through all combinations of
 what can happen on each axis.
 
 See THEORY section 13.
@@ -144,39 +144,47 @@ def _check_weights(frame: Frame, group: Group) -> None:
 
 @lru_cache(maxsize=4096)
 def _product_move(shapes: tuple[_Shape, ...], pairs: bool) -> _Move:
-    met = {_Meeting(Fraction(1), Fraction(1), Fraction(1), 1)}  # of the axes so far, for every pair of records
-    for shape in shapes:
-        met = {
-            _Meeting(left.one * own.one, left.other * own.other, left.inner * own.inner, left.l1 * own.l1)
-            for left in met
-            for own in _meetings(shape)
-        }
+    """The farthest move of a product, from what can happen on each axis.
+
+    Of the inner products of two columns, only the least and the largest are kept from axis to axis: whatever they are
+    multiplied by next, the extremes come from these. So a group of many axes costs no more than their number.
+    """
+    axes = [_meetings(shape) for shape in shapes]
+    l1 = prod(max(each.l1 for each in met) for met in axes)
     if not pairs:
-        return _Move(Fraction(max(each.l1 for each in met)), max(each.one for each in met))
-    squares = max(each.one + each.other - 2 * each.inner for each in met)
+        return _Move(Fraction(l1), prod((max(each.one for each in met) for met in axes), start=Fraction(1)))
+    whole = Fraction(1)
+    inner = {(whole, whole): (whole, whole)}  # by the squared lengths of two columns
+    for met in axes:
+        longer: dict[tuple[Fraction, Fraction], tuple[Fraction, Fraction]] = {}
+        for (one, other), ends in inner.items():
+            for each in met:
+                key = (one * each.one, other * each.other)
+                products = [end * each.inner for end in ends]
+                known = longer.get(key, (products[0], products[0]))
+                longer[key] = (min(*products, known[0]), max(*products, known[1]))
+        inner = longer
+    squares = max(one + other - 2 * least for (one, other), (least, _) in inner.items())
     # Without Helmert rows a record meets one row of a group, with +1 or -1. Nothing moves if both meet it alike.
-    l1 = 2 * max(each.l1 for each in met) if any(each.inner != each.one for each in met) else 0
-    return _Move(Fraction(l1), squares)
+    alike = all(least == one for (one, _), (least, _) in inner.items())
+    return _Move(Fraction(0 if alike else 2 * l1), squares)
 
 
 @lru_cache(maxsize=4096)
 def _meetings(shape: _Shape) -> frozenset[_Meeting]:
-    """All that can happen on an axis to two records, in the same cell or in two."""
+    """All that can happen on an axis to two records. Nodes share no rows, so one cell of another node stands for all."""
     few = (0, 1, 2, shape.children // 2, shape.children - 2, shape.children - 1)
     children = range(shape.children) if shape.children <= _ALL_CHILDREN else few
-    cells = [(parent, child) for parent in range(min(2, shape.parents)) for child in children]
+    cells = [(0, child) for child in children] + [(1, 0)] * (shape.parents > 1)
     columns = [_column(shape, *cell) for cell in cells]
+    lengths = [_inner(shape, column, column) for column in columns]
+    l1 = [sum(map(abs, column.values())) for column in columns]
     found = set()
-    for first, column in enumerate(columns):
-        for other in columns[first:]:
-            found.add(
-                _Meeting(
-                    _inner(shape, column, column),
-                    _inner(shape, other, other),
-                    _inner(shape, column, other),
-                    sum(abs(entry) for entry in column.values()),
-                )
-            )
+    for at, column in enumerate(columns):
+        for other in range(at, len(columns)):
+            inner = _inner(shape, column, columns[other]) if other > at else lengths[at]
+            found.add(_Meeting(lengths[at], lengths[other], inner, l1[at]))
+            found.add(_Meeting(lengths[other], lengths[at], inner, l1[other]))
     return frozenset(found)
 
 
