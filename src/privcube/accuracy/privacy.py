@@ -172,7 +172,7 @@ def _product_move(shapes: tuple[_Shape, ...], pairs: bool) -> _Move:
 
 @lru_cache(maxsize=4096)
 def _meetings(shape: _Shape) -> frozenset[_Meeting]:
-    """All that can happen on an axis to two records. Nodes share no rows, so one cell of another node stands for all."""
+    """All that can happen on an axis to two records. Nodes share no rows, so a cell of another node stands for all."""
     few = (0, 1, 2, shape.children // 2, shape.children - 2, shape.children - 1)
     children = range(shape.children) if shape.children <= _ALL_CHILDREN else few
     cells = [(0, child) for child in children] + [(1, 0)] * (shape.parents > 1)
