@@ -56,6 +56,14 @@ def release(
     Tables are recovered when the first one is requested, or before this returns if `progress` is given, which is
     called at every stage (`privcube.progress`).
     """
+    if isinstance(plan, Spec):
+        raise PlanError(
+            "plan",
+            expected="a plan, such as pc.plan(spec.workload, spec.guarantee), and a source",
+            given=Plain("a spec (`privcube release spec.toml` publishes one as a whole)"),
+        )
+    if not isinstance(plan, Plan):
+        raise PlanError("plan", expected="a privcube.Plan, as pc.plan makes it", given=plan)
     payer = _Payer(MemoryLedger(plan.guarantee) if ledger is None else ledger)
     engine = engine_for(source, table, query)
     measured = measure(plan, engine, payer, person=person, progress=progress or silent)

@@ -38,6 +38,58 @@ def test_strategies_are_compared_by_table(said: Said, write_spec: Write) -> None
     usable = [line["std_error"] for line in found if line["refused"] is None]
     assert len(usable) > 3
     assert usable == sorted(usable)  # all weights are 1
+
+
+def test_compared_figures_are_those_of_the_options_beside_them(said: Said, write_spec: Write) -> None:
+    write_spec(plan='objective = "largest"\nbudgets = "optimal"')
+    lines = [line for line in _answer(said, "--compare")["strategies"] if line["refused"] is None]
+    for line in lines:
+        options = [word for key, value in line["options"].items() for word in (f"--{key}", value)]
+        made = Plan.from_json(json.dumps(_without_extras(_answer(said, *options))))
+        assert made.mean_cell_variance**0.5 == pytest.approx(line["std_error"], rel=1e-12)
+    assert f"--strategy NAME --budgets {lines[0]['options']['budgets']}" in said("plan", "spec.toml", "--compare")
+
+
+def _without_extras(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key not in ("drawn_variance_per_cell", "warnings")}
+
+
+def test_the_objective_can_be_chosen(said: Said, write_spec: Write) -> None:
+    write_spec()
+    total, largest = (
+        _answer(said, "--objective", objective)["predicted_variance_per_cell"] for objective in ("total", "largest")
+    )
+    assert max(largest) < max(total)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "says"),
+    [
+        ('epsilon = "11"', "Epsilon 11 is above 10"),
+        ('rho = "5"', "Rho 5 implies an epsilon above 10"),
+        ('epsilon = "1"\ndelta = "0.01"', "one in 100 records"),
+        ('epsilon = "1"\ndelta = "1e-4"\nexpected_records = 20_000', "above 1/20,000"),
+    ],
+)
+def test_weak_guarantees_are_warned_of(said: Said, write_spec: Write, privacy: str, says: str) -> None:
+    write_spec(privacy=privacy)
+    assert says in said("plan", "spec.toml")
+    assert any(says in warning for warning in _answer(said)["warnings"])
+
+
+def test_usual_guarantees_are_not_warned_of(said: Said, write_spec: Write) -> None:
+    for privacy in ('epsilon = "10"', 'epsilon = "1"\ndelta = "1e-4"\nexpected_records = 9_000', 'rho = "0.5"'):
+        write_spec(privacy=privacy)
+        assert "Warning" not in said("plan", "spec.toml")
+        assert _answer(said)["warnings"] == []
+
+
+def test_a_delta_that_would_help_is_hinted_at(said: Said, write_spec: Write) -> None:
+    many = "\n".join(f'[[attributes]]\nname = "a{number}"\nsize = 2' for number in range(30))
+    write_spec(attributes=many, workload="all_kway = [2]", plan='strategy = "marginals"')
+    assert 'write `delta = "0.000001"` into [privacy]' in said("plan", "spec.toml")
+    write_spec()
+    assert "Hint" not in said("plan", "spec.toml")
     text = said("plan", "spec.toml", "--compare")
     assert "residual: cannot be used here; plan: expected Gaussian noise" in text
     table = text.split("\n\n")[-1].splitlines()

@@ -97,7 +97,7 @@ def test_checks_tell_of_every_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("format", FORMATS)
 def test_exports_tell_of_every_table(tmp_path: Path, format: str) -> None:
     release, target = released(PLANS["narrow"]), tmp_path / "tables"
-    news = heard(lambda progress: export(release, list(WORKLOAD), format, target, progress=progress))
+    news = heard(lambda progress: export(release, target, format=format, progress=progress))
     if format == "xlsx":
         assert news.pop() == (PACKING, 0, None)
     assert stages(news) == [RECOVERING, ERROR_BARS, WRITING]

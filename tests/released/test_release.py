@@ -223,3 +223,23 @@ def test_intervals_of_known_noise() -> None:
     assert interval_factor(-1.19, 0.95) == pytest.approx(0.95 * 3**0.5, rel=5e-3)
     with pytest.raises(pc.errors.PlanError, match="confidence"):
         interval_factor(0, 1.0)
+
+
+def test_tables_are_asked_for_by_name() -> None:
+    schema = pc.Schema([pc.Attribute("sex", values=["F", "M"]), pc.Attribute("age", size=4)])
+    records = pd.DataFrame({"sex": ["F", "M"], "age": [0, 3]})
+    made = pc.release(pc.plan(pc.Workload.tables(schema, ["sex x age"]), pc.PureDP(1), "marginals"), records)
+    pd.testing.assert_frame_equal(made.table("sex x age"), made.table(("age", "sex")))
+    pd.testing.assert_frame_equal(made.table("total"), made.table(()))
+    assert made.plan.table_variance("sex x age") == 2.0
+
+
+def test_a_spec_is_no_plan() -> None:
+    spec = pc.Spec.from_toml(
+        '[data]\nsource = "x.csv"\n[privacy]\nepsilon = "1"\n'
+        '[[attributes]]\nname = "a"\nsize = 2\n[workload]\nall_kway = [1]'
+    )
+    with pytest.raises(pc.errors.PlanError, match=r"pc\.plan\(spec\.workload, spec\.guarantee\).*privcube release"):
+        pc.release(spec, "x.csv")  # type: ignore[arg-type]
+    with pytest.raises(pc.errors.PlanError, match=r"a privcube\.Plan"):
+        pc.release("spec.toml", "x.csv")  # type: ignore[arg-type]

@@ -114,7 +114,7 @@ class Release:
         """A table in long form: a column per attribute with its labels, then the numbers.
 
         The columns `low` and `high` bound each number with the given confidence, `low_all` and `high_all` all at once.
-        An entry is a name, a pair of attribute and level, or an `Axis`.
+        A table is a sequence of names, pairs of attribute and level, or `Axis` objects, or a text: "sex x age.stage".
 
         >>> import pyarrow
         >>> from privcube import Attribute, Level, PureDP, Schema, Workload, plan, release
@@ -125,7 +125,7 @@ class Release:
         >>> made.table([("area", "region")])[["area by region", "estimate"]].round().to_dict("list")
         {'area by region': ['x', 'y'], 'estimate': [3.0, 1.0]}
         """
-        found = self.values((table,) if isinstance(table, str) else table, confidence)
+        found = self.values(table, confidence)
         columns: dict[str, Any] = {}
         labels = [axis_labels(self.workload.schema, entry) for entry in found.table]
         places = np.unravel_index(np.arange(found.estimate.size), found.estimate.shape) if labels else ()
@@ -144,7 +144,7 @@ class Release:
 
     def to_xarray(self, table: Sequence[Entry] | str, *, confidence: float = 0.95) -> xarray.Dataset:
         """A table as an xarray Dataset with `estimate`, `std_error`, `low` and `high`, to slice and sum by label."""
-        found = self.values((table,) if isinstance(table, str) else table, confidence)
+        found = self.values(table, confidence)
         names = column_names(found.table)
         labels = {
             name: list(axis_labels(self.workload.schema, entry)) for name, entry in zip(names, found.table, strict=True)

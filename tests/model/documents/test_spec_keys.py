@@ -223,7 +223,7 @@ def test_wrong_types_for_every_key(place: Place) -> None:
         (("workload", "all_kway"), [9], "k"),
         (("workload", "full_cube"), 1, "workload.full_cube"),
         (("workload", "prefixes"), ["age"], "workload.prefixes"),
-        (("workload", "tables", 0), "sex", "workload.tables[0]"),
+        (("workload", "tables", 0), 5, "workload.tables[0]"),
         (("workload", "tables", 1, "weight"), "2", "workload.tables[1].weight"),
         (("workload", "tables", 1, "weight"), float("nan"), "workload.tables[1].weight"),
         (("workload", "tables", 1, "weight"), float("inf"), "workload.tables[1].weight"),

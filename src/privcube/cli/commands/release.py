@@ -81,6 +81,7 @@ def _read_plan(file: str) -> Plan:
 
 def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
     from privcube.model.amounts import decimal_text
+    from privcube.model.privacy.cautions import cautions
     from privcube.pipeline import ledger_status
 
     workload = spec.workload
@@ -90,6 +91,7 @@ def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
         "cells": workload.cells,
         "guarantee": str(spec.guarantee),
         "amounts": {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()},
+        "warnings": cautions(spec.guarantee, spec.expected_records),
         "ledger": None,
     }
     if spec.ledger is not None:
@@ -111,6 +113,8 @@ def show_report(report: dict[str, Any], spec: str) -> None:
 
     say(f"Published   {report['folder']}: {count_of(report['tables'], 'table')}, {count_of(report['cells'], 'cell')}")
     say(f"Guarantee   {report['guarantee']}")
+    for warning in report["warnings"]:
+        say(f"Warning     {warning}")
     ledger, folder = report["ledger"], shlex.quote(report["folder"])
     if ledger is None:
         say("Ledger      none: nothing records what was spent (set `ledger` and a total in [privacy] to change that)")

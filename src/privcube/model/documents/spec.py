@@ -77,6 +77,7 @@ class Spec:
     ledger: LedgerTerms | None = None
     options: PlanOptions = field(default_factory=PlanOptions)
     output: str = "out"
+    expected_records: int | None = None  # roughly, as publicly known; only for warnings
 
     def __post_init__(self) -> None:
         if self.data.person is not None and self.data.person in self.schema.names:
@@ -89,6 +90,8 @@ class Spec:
                 expected="the column that identifies people, since max_rows_per_person is above 1",
                 given=Plain("nothing"),
             )
+        if self.expected_records is not None and self.expected_records < 1:
+            raise SpecError("privacy.expected_records", expected="a number above 0", given=self.expected_records)
         if self.ledger is not None and self.ledger.total is not None:
             _check_total(self.guarantee, self.ledger.total)
 
@@ -153,7 +156,7 @@ def _from_document(document: dict[str, Any]) -> Spec:
             given=Plain("only person" if rows is None else "only max_rows_per_person"),
         )
     totals = tuple(f"total_{name}" for name in _AMOUNTS)
-    privacy = root.section("privacy", (*_AMOUNTS, "neighbors", "calibration", "ledger", *totals))
+    privacy = root.section("privacy", (*_AMOUNTS, "neighbors", "calibration", "expected_records", "ledger", *totals))
     protected = {
         "neighbors": privacy.text("neighbors", "add_remove"),
         "max_rows_per_person": 1 if rows is None else rows,
@@ -172,6 +175,7 @@ def _from_document(document: dict[str, Any]) -> Spec:
         request=WorkloadRequest.from_section(root.section("workload", WorkloadRequest.KEYS)),
         options=PlanOptions(**cast(Any, {key: options.text(key) for key in options.given})),
         output=root.section("output", ("path",), required=False).text("path", "out"),
+        expected_records=privacy.integer("expected_records", None),
     )
     _ = spec.workload  # check names and levels against the schema now, not when the data is read
     return spec
@@ -224,9 +228,11 @@ def _to_document(spec: Spec) -> dict[str, Any]:
         "max_rows_per_person": rows if spec.data.person is not None else None,
     }
     amounts = {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()}
-    privacy = {**amounts, "neighbors": spec.guarantee.neighbors}
+    privacy: dict[str, Any] = {**amounts, "neighbors": spec.guarantee.neighbors}
     if spec.guarantee.calibration != "zcdp":
         privacy["calibration"] = spec.guarantee.calibration
+    if spec.expected_records is not None:
+        privacy["expected_records"] = spec.expected_records
     if spec.ledger is not None:
         privacy["ledger"] = spec.ledger.path
         if spec.ledger.total is not None:

@@ -19,11 +19,11 @@ from privcube.errors import counted
 from privcube.model.amounts import shown
 from privcube.model.groups import MatrixGroup, has_helmert
 from privcube.model.plan import Plan
+from privcube.model.privacy.cautions import cautions, is_weak
 from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee
 from privcube.released.artifact.manifest import CONFIDENCE, amounts_text, noise_of
 
 _WIDTH: Final = 120  # characters in a line of PRIVACY.md
-_HARDLY_ANY: Final = 30  # the epsilon above which odds mean nothing to people
 _NOT_PROMISED: Final = (
     "Declared values, bins, levels, the unit and its bound on rows are public. They must not have been chosen by "
     "looking at the data: anything learned that way is not covered.",
@@ -57,7 +57,12 @@ def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
     """PRIVACY.md, from a plan and its manifest."""
     sections = {
         "What is protected": [_protected(plan.guarantee)],
-        "How much": [_budget(plan.guarantee), *_in_words(plan.guarantee), _account(stated)],
+        "How much": [
+            _budget(plan.guarantee),
+            *_in_words(plan.guarantee),
+            *cautions(plan.guarantee),
+            _account(stated),
+        ],
         "How": [*mechanism(plan), post_processing(plan)],
         "What is not protected": [f"- {line}" for line in _NOT_PROMISED],
         "How to read the tables": _reading(plan),
@@ -83,10 +88,13 @@ def _paragraph(text: str) -> str:
 
 def _opening(plan: Plan) -> str:
     tables = "1 table" if len(plan.workload) == 1 else f"{len(plan.workload):,} tables"
-    return (
-        f"This folder contains {tables} of counts with added noise. It satisfies differential privacy: anyone who sees "
-        "all of it learns almost the same about a protected unit whether or not its true records were used."
+    promise = (
+        "but with a budget so large that this limits hardly anything that can be learned about a protected unit."
+        if is_weak(plan.guarantee)
+        else "so that anyone who sees all of it learns almost the same about a protected unit whether or not its true "
+        "records were used."
     )
+    return f"This folder contains {tables} of counts with added noise. It satisfies differential privacy, {promise}"
 
 
 def _protected(guarantee: Guarantee) -> str:
@@ -117,10 +125,9 @@ def _in_words(guarantee: Guarantee) -> Iterator[str]:
         pairs = [f"epsilon {shown(guarantee.epsilon(delta))} at delta {delta}" for delta in ("1e-6", "1e-9")]
         yield f"It implies approximate differential privacy with {' and with '.join(pairs)}."
         return
+    if is_weak(guarantee):
+        return  # the odds would be astronomic; the cautions say so
     epsilon = float(guarantee.epsilon)
-    if epsilon > _HARDLY_ANY:
-        yield "An epsilon of this size promises hardly any protection."
-        return
     odds = _up(math.exp(epsilon), "0.01")
     if isinstance(guarantee, ApproxDP):
         yield (
@@ -128,7 +135,8 @@ def _in_words(guarantee: Guarantee) -> Iterator[str]:
             f"apart from an additional probability of {shown(guarantee.delta)}."
         )
         return
-    belief = min(_up(100 / (1 + math.exp(-epsilon)), "0.1"), Decimal(100))
+    certain = 100 / (1 + math.exp(-epsilon))
+    belief = _up(certain, "0.1" if certain < 99 else "0.001")  # below 100 for every epsilon that is not weak
     yield (
         f"In words: no outcome is more than {odds} times as likely for one data set as for its neighbor. Someone who "
         "considers two neighboring data sets equally likely before seeing this folder can be at most "
