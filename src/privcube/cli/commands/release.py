@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,12 @@ def release(spec: str, plan_file: str | None, effort: Effort | None, output: str
     if effort is not None:
         declared = replace(declared, options=replace(declared.options, effort=effort))
     plan = None if plan_file is None else _read_plan(plan_file)
-    place = publish_with_progress(declared, plan, Path(spec).parent)
+    announced: list[str] = []
+    try:
+        place = publish_with_progress(declared, plan, Path(spec).parent, announced.append)
+    finally:
+        for sentence in () if as_json else announced:  # also if the release failed: the ledger is there
+            say(f"Ledger      {sentence}")
     report = _report(declared, Path(spec).parent, place if output is None else Path(output))
     if as_json:
         say_json(report)
@@ -53,7 +59,7 @@ def release(spec: str, plan_file: str | None, effort: Effort | None, output: str
         show_report(report, spec)
 
 
-def publish_with_progress(spec: Spec, plan: Plan | None, folder: Path) -> Path:
+def publish_with_progress(spec: Spec, plan: Plan | None, folder: Path, announce: Callable[[str], object]) -> Path:
     """Publish, and show the progress on a terminal."""
     from privcube.pipeline import publish
 
@@ -64,7 +70,7 @@ def publish_with_progress(spec: Spec, plan: Plan | None, folder: Path) -> Path:
             if stage == COUNTING and done == total:
                 display(NOISE, 0, None)
 
-        return publish(spec, plan, folder=folder, progress=progress)
+        return publish(spec, plan, folder=folder, progress=progress, announce=announce)
 
 
 def _read_plan(file: str) -> Plan:
@@ -95,6 +101,7 @@ def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
     if spec.ledger is not None:
         status = ledger_status(spec, folder=folder)
         report["ledger"] = {
+            "dataset": status.dataset,
             "releases": len(status.entries),
             "currency": status.total.currency,
             "total": decimal_text(status.total.capacity),
