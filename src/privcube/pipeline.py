@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -71,21 +70,8 @@ def release(
     return made
 
 
-def _unheard(sentence: str) -> None:
-    """Where nobody listens."""
-
-
-def publish(
-    spec: Spec,
-    plan: Plan | None = None,
-    *,
-    folder: Path = Path(),
-    progress: Progress = silent,
-    announce: Callable[[str], object] = _unheard,
-) -> Path:
+def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), progress: Progress = silent) -> Path:
     """Publish a spec's release, from microdata to its output folder; paths are relative to `folder`, where the spec is.
-
-    If this creates a ledger, `announce` is called with a sentence that names its data set and its total.
 
     The order of steps ensures that a crash costs budget, never privacy (`privcube.sensitive.ledger`): check what can be
     checked without records; make the charge durable before reading a record; stage and sync the artifact; commit its
@@ -99,8 +85,6 @@ def publish(
             f"output {spec.output!r}", expected="a new folder (nothing is overwritten)", given=Plain("an existing one")
         )
     ledger = None if spec.ledger is None else _open(spec, folder)
-    if ledger is not None and ledger.is_new:
-        announce(f"created for data set {ledger.dataset} with total {ledger.total}")
     staged = output.parent / f".{output.name}.staged-{planned.digest[:12]}-{os.getpid()}"
     _make(staged)
     try:

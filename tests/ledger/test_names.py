@@ -73,7 +73,6 @@ def test_an_old_ledger_is_read_and_continued(old: str, dataset: str | None) -> N
     source = source_name(OLD_SOURCE) if dataset is None else "moved.csv"
     for total in (OLD_TOTAL, None):
         ledger = ledger_at(old, dataset, source, total)
-        assert not ledger.is_new
         assert (ledger.dataset, ledger.total, ledger.remaining) == (OLD_NAME, OLD_TOTAL, OLD_LEFT)
     assert [entry.state for entry in ledger.entries()] == ["published", "abandoned", "committed"]
     assert [entry.source for entry in ledger.entries()] == [None] * 3
@@ -101,7 +100,6 @@ def test_every_source_of_a_data_set_charges_the_same_total(location: str) -> Non
     sources = ["people.csv", "./people.csv", "moved/people.csv", "2030-02.csv", "postgresql://db/x, table people", None]
     for number, source in enumerate(sources, start=1):
         ledger = ledger_at(location, "people-2030", source)
-        assert ledger.is_new == (number == 1)
         assert ledger.charge(PLAN, PureDP("1/6"), source).number == number
     with pytest.raises(GuaranteeError, match="at most what is left, 0,"):
         ledger_at(location, "people-2030", "2030-03.csv").charge(PLAN, PureDP("1e-9"))
@@ -163,7 +161,7 @@ def test_a_name_much_like_another_opens_no_second_total(database: str, other: st
     ledger_at(database, "people-2030").charge(PLAN, PureDP(1))
     with pytest.raises(LedgerError, match="a name unlike that of another ledger here, 'people-2030'"):
         ledger_at(database, other)
-    assert ledger_at(database, "animals-2030").is_new
+    assert ledger_at(database, "animals-2030").remaining == 1
 
 
 @pytest.mark.parametrize("spelling", ["people.csv", "./people.csv", "People.csv", ".//people.csv"])
@@ -172,7 +170,7 @@ def test_a_source_that_was_charged_opens_no_second_total(database: str, spelling
     ledger_at(database, "people-2030", "people.csv").charge(PLAN, PureDP(1), "people.csv")
     with pytest.raises(LedgerError, match="the one that this source was charged to, 'people-2030', given 'fresh'"):
         ledger_at(database, "fresh", spelling)
-    assert ledger_at(database, "animals-2030", "animals.csv").is_new
+    assert ledger_at(database, "animals-2030", "animals.csv").remaining == 1
 
 
 def test_a_misspelled_name_is_told_what_there_is(database: str) -> None:

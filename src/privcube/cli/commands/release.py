@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,12 +45,7 @@ def release(spec: str, plan_file: str | None, effort: Effort | None, output: str
     if effort is not None:
         declared = replace(declared, options=replace(declared.options, effort=effort))
     plan = None if plan_file is None else _read_plan(plan_file)
-    announced: list[str] = []
-    try:
-        place = publish_with_progress(declared, plan, Path(spec).parent, announced.append)
-    finally:
-        for sentence in () if as_json else announced:  # also if the release failed: the ledger is there
-            say(f"Ledger      {sentence}")
+    place = publish_with_progress(declared, plan, Path(spec).parent)
     report = _report(declared, Path(spec).parent, place if output is None else Path(output))
     if as_json:
         say_json(report)
@@ -59,7 +53,7 @@ def release(spec: str, plan_file: str | None, effort: Effort | None, output: str
         show_report(report, spec)
 
 
-def publish_with_progress(spec: Spec, plan: Plan | None, folder: Path, announce: Callable[[str], object]) -> Path:
+def publish_with_progress(spec: Spec, plan: Plan | None, folder: Path) -> Path:
     """Publish, and show the progress on a terminal."""
     from privcube.pipeline import publish
 
@@ -70,7 +64,7 @@ def publish_with_progress(spec: Spec, plan: Plan | None, folder: Path, announce:
             if stage == COUNTING and done == total:
                 display(NOISE, 0, None)
 
-        return publish(spec, plan, folder=folder, progress=progress, announce=announce)
+        return publish(spec, plan, folder=folder, progress=progress)
 
 
 def _read_plan(file: str) -> Plan:
@@ -102,6 +96,7 @@ def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
         status = ledger_status(spec, folder=folder)
         report["ledger"] = {
             "dataset": status.dataset,
+            "guarantee": str(status.total),
             "releases": len(status.entries),
             "currency": status.total.currency,
             "total": decimal_text(status.total.capacity),
@@ -123,6 +118,8 @@ def show_report(report: dict[str, Any], spec: str) -> None:
         say("Ledger      none: nothing records what was spent (set `ledger` and a total in [privacy] to change that)")
         say(f"Next        privcube show {folder}; privcube verify {folder}")
         return
+    if ledger["releases"] == 1:
+        say(f"Ledger      created for data set {ledger['dataset']} with total {ledger['guarantee']}")
     left, total = shown_down(Fraction(ledger["remaining"])), shown(Fraction(ledger["total"]))
     say(f"Ledger      {ledger['currency']} {left} of {total} left after {count_of(ledger['releases'], 'release')}")
     say(f"Next        privcube show {folder}; privcube verify {folder} --spec {shlex.quote(spec)}")

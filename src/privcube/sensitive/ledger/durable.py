@@ -74,16 +74,15 @@ class Store(Protocol):
 
 
 class DurableLedger:
-    """Releases on one data set under one total; see `open_ledger`. It `is_new` if opening it made it."""
+    """Releases on one data set under one total; see `open_ledger`."""
 
-    def __init__(self, store: Store, *, is_new: bool) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._seen: str | None = None
         account = self._account()
         self.dataset = account.dataset
         self.total = account.total
         self.is_named_by_source = account.format == NAMED_BY_SOURCE
-        self.is_new = is_new
 
     def charge(self, digest: str, guarantee: Guarantee, source: str | None = None) -> Receipt:
         """Reserve the cost of a plan, or refuse with what is left. On disk when it returns.
@@ -169,10 +168,9 @@ def open_ledger(
         raise LedgerError("data set", expected="the name that the ledger has", given=Plain("none"))
     _require_name(name)
     store = _store(location, name)
-    is_new = not store.rows()
-    if is_new:
+    if not store.rows():
         _create(store, dataset, total, source)
-    ledger = DurableLedger(store, is_new=is_new)
+    ledger = DurableLedger(store)
     if ledger.dataset != name or (dataset is None and not ledger.is_named_by_source):
         raise not_its_own(store.name, ledger.dataset, dataset)
     if total is not None and total != ledger.total:
