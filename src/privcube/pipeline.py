@@ -22,7 +22,7 @@ from privcube.released.release import Release
 from privcube.sensitive.drafting import draft_schema
 from privcube.sensitive.engine import Ledger
 from privcube.sensitive.gate import measure
-from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, open_ledger
+from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, find_ledger, open_ledger
 from privcube.sensitive.sources import engine_for
 
 
@@ -202,9 +202,8 @@ def _open(spec: Spec, folder: Path, *, create: bool = True) -> DurableLedger:
     if spec.ledger is None:
         raise LedgerError("ledger", expected="a ledger in the spec: [privacy] ledger = ...", given=Plain("none"))
     location = spec.ledger.path if is_url(spec.ledger.path) else str(folder / spec.ledger.path)
-    if not create and not is_url(location) and not Path(location).exists():
-        raise LedgerError(f"ledger {spec.ledger.path!r}", expected="an existing file (a release creates it)")
-    return open_ledger(location, dataset=spec.data.dataset, total=spec.ledger.total, source=source_name(spec.data))
+    found = open_ledger if create else find_ledger
+    return found(location, dataset=spec.data.dataset, total=spec.ledger.total, source=source_name(spec.data))
 
 
 class _Payer:

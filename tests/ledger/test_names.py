@@ -15,7 +15,7 @@ from privcube import ApproxDP, PureDP
 from privcube.errors import GuaranteeError, LedgerError
 from privcube.model.documents.spec import DataSource
 from privcube.pipeline import source_name
-from privcube.sensitive.ledger import DurableLedger, open_ledger
+from privcube.sensitive.ledger import DurableLedger, find_ledger, open_ledger
 
 PLAN = "a" * 64
 # Tables and rows as version 0.1 wrote them, when ledgers were named by the source of their first release.
@@ -111,6 +111,17 @@ def test_no_ledger_is_made_without_a_declared_data_set(location: str) -> None:
         ledger_at(location, None, "people.csv")
     with pytest.raises(LedgerError, match="a total to create it with"):
         ledger_at(location, "people.csv", "people.csv", None)
+
+
+def test_looking_for_a_ledger_makes_none(location: str) -> None:
+    with pytest.raises(LedgerError, match=r"an existing ledger \(a release creates it\)"):
+        find_ledger(location, dataset="people-2030", total=PureDP(1))
+    with pytest.raises(LedgerError, match="a total to create it with"):
+        ledger_at(location, "people-2030", total=None)
+    ledger_at(location, "people-2030").charge(PLAN, PureDP("0.5"))
+    assert find_ledger(location, dataset="people-2030", total=PureDP(1)).remaining == Fraction(1, 2)
+    with pytest.raises(LedgerError, match="its own total"):
+        find_ledger(location, dataset="people-2030", total=PureDP(2))
 
 
 def test_a_ledger_of_a_declared_data_set_is_not_found_by_a_source(location: str) -> None:

@@ -163,15 +163,26 @@ def open_ledger(
     A ledger of another data set or with another total is refused; without a total, whatever it has is accepted, and
     none is created. Without a data set, only an old ledger that is named by the source is opened.
     """
-    name = source if dataset is None else dataset
-    if name is None:
-        raise LedgerError("data set", expected="the name that the ledger has", given=Plain("none"))
-    _require_name(name)
-    store = _store(location, name)
+    store = _store(location, dataset, source)
     if not store.rows():
         _create(store, dataset, total, source)
+    return _opened(store, dataset, total, source)
+
+
+def find_ledger(
+    location: str, *, dataset: str | None, total: Guarantee | None, source: str | None = None
+) -> DurableLedger:
+    """The same for a ledger that must be there."""
+    store = _store(location, dataset, source)
+    if not store.rows():
+        expected = "an existing ledger (a release creates it)"
+        raise LedgerError(store.name, expected=expected, available=store.names() or None)
+    return _opened(store, dataset, total, source)
+
+
+def _opened(store: Store, dataset: str | None, total: Guarantee | None, source: str | None) -> DurableLedger:
     ledger = DurableLedger(store)
-    if ledger.dataset != name or (dataset is None and not ledger.is_named_by_source):
+    if ledger.dataset != (source if dataset is None else dataset) or not (dataset or ledger.is_named_by_source):
         raise not_its_own(store.name, ledger.dataset, dataset)
     if total is not None and total != ledger.total:
         raise LedgerError(store.name, expected=f"its own total, {ledger.total}", given=str(total))
@@ -194,23 +205,27 @@ def _create(store: Store, dataset: str | None, total: Guarantee | None, source: 
     store.create(opening(dataset, total, salt=system_words(2).tobytes().hex(), time=_now()), permit)
 
 
-def _store(location: str, dataset: str) -> Store:
+def _store(location: str, dataset: str | None, source: str | None) -> Store:
+    name = source if dataset is None else dataset
+    if name is None:
+        raise LedgerError("data set", expected="the name that the ledger has", given=Plain("none"))
+    _require_name(name)
     scheme, separator, _ = location.partition("://")
     if not separator:
         return SQLiteStore(location)
     if scheme in ("postgresql", "postgres"):
         from privcube.sensitive.ledger.postgresql import PostgreSQLStore
 
-        return PostgreSQLStore(location, dataset)
+        return PostgreSQLStore(location, name)
     raise LedgerError("ledger", expected="a file or postgresql://...", given=Plain(f"{scheme}://..."))
 
 
-def _require_name(dataset: str) -> None:
-    """The name is kept for good, so it must not give a password away."""
-    if not dataset or not dataset.isprintable():
-        raise LedgerError("data set", expected="a name in printable characters", given=dataset)
+def _require_name(name: str) -> None:
+    """Messages quote the name, so it must not give a password away."""
+    if not name or not name.isprintable():
+        raise LedgerError("data set", expected="a name in printable characters", given=name)
     try:
-        parts = urlsplit(dataset)
+        parts = urlsplit(name)
         secret = parts.password is not None or "password=" in parts.query
     except ValueError:
         secret = False
