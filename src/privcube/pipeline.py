@@ -142,9 +142,9 @@ class LedgerStatus:
 
 def ledger_status(spec: Spec, *, folder: Path = Path()) -> LedgerStatus:
     """Read and verify the ledger of a spec."""
-    ledger = _open(spec, folder, create=False)
-    ledger.check()
-    return LedgerStatus(ledger.dataset, ledger.total, ledger.remaining, ledger.head, tuple(ledger.entries()))
+    account = _open(spec, folder, create=False).account()
+    entries = tuple(account.entries.values())
+    return LedgerStatus(account.dataset, account.total, account.left, account.hashes[-1], entries)
 
 
 def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path = Path()) -> str | None:

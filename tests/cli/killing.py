@@ -95,6 +95,13 @@ def check(folder: Path) -> str:
     return states[-1] if states else "nothing"
 
 
+def _loaded(folder: Path) -> list[str]:
+    """All modules that a release and its check load."""
+    releases(folder)
+    check(folder)
+    return sorted(sys.modules)
+
+
 class Scene:
     """A folder for every release that is killed, with records and spec, and its ledger, empty."""
 
@@ -103,8 +110,7 @@ class Scene:
         ledger = Spec.read(self._template / "spec.toml").ledger
         assert ledger is not None
         self._database = ledger.path if is_url(ledger.path) else None
-        loaded = self._outcome(lambda folder: (releases(folder), check(folder), sorted(sys.modules))[-1])
-        for name in loaded:
+        for name in self._outcome(_loaded):
             importlib.import_module(name)
         threads = [(each / "comm").read_text().strip() for each in Path("/proc/self/task").iterdir()]
         assert set(threads[1:]) <= {"jemalloc_bg_thd"}, threads  # this one knows how to be forked

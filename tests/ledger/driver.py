@@ -207,7 +207,7 @@ def _kill_at_random(location: str, dataset: str, kills: int) -> int:
         assert set(given) <= known
         assert len(known) <= len(given) + kills
     assert len(set(given)) == len(given)
-    account = ledger._account()  # at once, as the server may still finish what a client asked before it was killed
+    account = ledger.account()  # at once, as the server may still finish what a client asked before it was killed
     assert account.left == 10**6 - len(account.entries)
     return len(given)
 
@@ -220,11 +220,15 @@ def recorded_life(location: str, synchronous: str) -> None:
     connect = sqlite3.connect
 
     class Told(sqlite3.Connection):
-        def execute(self, statement: str, *arguments: Any) -> sqlite3.Cursor:  # type: ignore[override]
+        def execute(self, statement: str, *arguments: Any) -> sqlite3.Cursor:
             return super().execute(statement.replace("= EXTRA", f"= {synchronous}"), *arguments)
 
     setattr(sqlite3, "connect", partial(connect, factory=Told))  # noqa: B010 - mypy knows the signature
-    life(location, lambda state: os.write(1, f"{json.dumps(state)}\n".encode()))
+
+    def say(state: object) -> None:
+        os.write(1, f"{json.dumps(state)}\n".encode())
+
+    life(location, say)
     os._exit(0)  # nothing more is said
 
 

@@ -85,7 +85,7 @@ def _renamed(names: dict[str, File], name: str, file: File | None) -> dict[str, 
 
 def recorded(folder: Path, log: Path, *arguments: str) -> list[Call]:
     """The system calls of a script on a folder, and what it writes to its standard output."""
-    command = ["strace", "-xx", "-s", "1000000", "-e", f"trace={CALLS}", "-o", log, sys.executable, *arguments]
+    command = ["strace", "-xx", "-s", "1000000", "-e", f"trace={CALLS}", "-o", str(log), sys.executable, *arguments]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=600)
     calls = []
     for line in log.read_text(encoding="ascii").splitlines():

@@ -79,7 +79,7 @@ class DurableLedger:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._seen: str | None = None
-        account = self._account()
+        account = self.account()
         self.dataset = account.dataset
         self.total = account.total
         self.is_named_by_source = account.format == NAMED_BY_SOURCE
@@ -104,31 +104,32 @@ class DurableLedger:
         """Record that a reserved or committed release will not be published. Its cost stays spent."""
         self._append(lambda account: account.abandon(number, _now()))
 
+    def account(self) -> Account:
+        """Everything that the events add up to, all of them checked, at one moment."""
+        seen = self._seen  # before reading, as another thread may add an event meanwhile
+        return self._verified(self._store.rows(), seen)
+
     def entries(self) -> list[Entry]:
         """All releases, by number."""
-        return list(self._account().entries.values())
+        return list(self.account().entries.values())
 
     @property
     def remaining(self) -> Fraction:
         """What is left, in epsilon if the total is pure, else in rho."""
-        return self._account().left
+        return self.account().left
 
     @property
     def head(self) -> str:
         """The hash of the last event."""
-        return self._account().hashes[-1]
+        return self.account().hashes[-1]
 
     def contains(self, head: str) -> bool:
         """Whether this was ever the head. If not, the ledger is another one, or an old copy."""
-        return head in self._account().hashes
+        return head in self.account().hashes
 
     def check(self) -> None:
         """Verify every event; a LedgerError names the first bad one. All other methods do so as well."""
-        self._account()
-
-    def _account(self) -> Account:
-        seen = self._seen  # before reading, as another thread may add an event meanwhile
-        return self._verified(self._store.rows(), seen)
+        self.account()
 
     def _append(self, next_row: Callable[[Account], Row]) -> Account:
         seen = self._seen
