@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from privcube.errors import LedgerError, Plain, PlanError, SpecError
-from privcube.model.amounts import decimal_text
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.spec import DataSource, Spec
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
+from privcube.released.artifact.manifest import amounts_text
 from privcube.released.artifact.store import is_unchanged, stage, synced_folder
 from privcube.released.release import Release
 from privcube.sensitive.drafting import draft_schema
 from privcube.sensitive.engine import Ledger
 from privcube.sensitive.gate import measure
-from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, Receipt, open_ledger
+from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, find_ledger, open_ledger
 from privcube.sensitive.sources import engine_for
 
 
@@ -64,7 +64,12 @@ def release(
         )
     if not isinstance(plan, Plan):
         raise PlanError("plan", expected="a privcube.Plan, as pc.plan makes it", given=plan)
-    payer = _Payer(MemoryLedger(plan.guarantee) if ledger is None else ledger)
+    if isinstance(ledger, _Payer):
+        payer = ledger
+    else:
+        name = str(source) if isinstance(source, str | Path) else f"{type(source).__module__}.{type(source).__name__}"
+        read = DataSource(source=name, table=table, query=query, person=person)
+        payer = _Payer(MemoryLedger(plan.guarantee) if ledger is None else ledger, source_name(read))
     engine = engine_for(source, table, query)
     measured = measure(plan, engine, payer, person=person, progress=progress or silent)
     made = Release(measured, payer.provenance)
@@ -95,7 +100,7 @@ def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), prog
         made = release(
             planned,
             source,
-            ledger,
+            None if ledger is None else _Payer(ledger, source_name(spec.data)),
             person=spec.data.person,
             table=spec.data.table,
             query=spec.data.query,
@@ -145,14 +150,35 @@ class LedgerStatus:
 
 def ledger_status(spec: Spec, *, folder: Path = Path()) -> LedgerStatus:
     """Read and verify the ledger of a spec."""
-    ledger = _open(spec, folder, create=False)
-    ledger.check()
-    return LedgerStatus(ledger.dataset, ledger.total, ledger.remaining, ledger.head, tuple(ledger.entries()))
+    account = _open(spec, folder, create=False).account()
+    entries = tuple(account.entries.values())
+    return LedgerStatus(account.dataset, account.total, account.left, account.hashes[-1], entries)
 
 
-def ledger_knows(spec: Spec, head: str, *, folder: Path = Path()) -> bool:
-    """Whether the ledger of a spec contains an artifact's head; if not, it is an old copy or a different ledger."""
-    return _open(spec, folder, create=False).contains(head)
+def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path = Path()) -> str | None:
+    """What the ledger of a spec recorded otherwise than a release in a folder states; None if they agree.
+
+    Formal guarantee. If None: the artifact's receipt is that of the ledger's release of that number, which the ledger
+    charged for this plan and this guarantee, within its total; and the bytes of the artifact are those that the ledger
+    committed to before they were published.
+    """
+    number, head, total = (made.provenance.get(name) for name in ("entry", "head", "total"))
+    if head is None:
+        return "the release was made without a ledger"
+    status = ledger_status(spec, folder=folder)
+    paid = {entry.head: entry for entry in status.entries}.get(head)
+    if paid is None:
+        return "the ledger does not contain the charge for this release: it is another ledger, or an old copy"
+    found = {
+        f"the receipt is that of release {paid.number}, not {number}": paid.number == number,
+        f"release {number} was charged for another plan": paid.plan == made.plan.digest,
+        f"release {number} was charged for another guarantee, {paid.guarantee}": paid.guarantee == made.plan.guarantee,
+        f"the ledger has another total, {status.total}": total == amounts_text(status.total),
+        f"release {number} is {paid.state}: no bytes of it were ever published": paid.state
+        in ("committed", "published"),
+        f"these are not the bytes of release {number}": is_unchanged(artifact, paid.artifact),
+    }
+    return next((objection for objection, agrees in found.items() if not agrees), None)
 
 
 def recover_ledger(spec: Spec, *, folder: Path = Path()) -> list[tuple[int, str]]:
@@ -184,25 +210,25 @@ def _open(spec: Spec, folder: Path, *, create: bool = True) -> DurableLedger:
     if spec.ledger is None:
         raise LedgerError("ledger", expected="a ledger in the spec: [privacy] ledger = ...", given=Plain("none"))
     location = spec.ledger.path if is_url(spec.ledger.path) else str(folder / spec.ledger.path)
-    if not create and not is_url(location) and not Path(location).exists():
-        raise LedgerError(f"ledger {spec.ledger.path!r}", expected="an existing file (a release creates it)")
-    return open_ledger(location, dataset=dataset_name(spec.data), total=spec.ledger.total)
+    found = open_ledger if create else find_ledger
+    return found(location, dataset=spec.data.dataset, total=spec.ledger.total, source=source_name(spec.data))
 
 
 class _Payer:
-    """Passes the one charge on to a ledger and keeps the receipt."""
+    """Passes the one charge on to a ledger, with the name of the source, and keeps the receipt."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger, source: str) -> None:
+        self._ledger, self._source = ledger, source
         self.provenance: dict[str, Any] = {}
 
     def charge(self, digest: str, guarantee: Guarantee) -> None:
         """Charge the ledger, and keep the receipt as provenance."""
-        receipt = self._ledger.charge(digest, guarantee)
-        if isinstance(receipt, Receipt):
-            total = getattr(self._ledger, "total", guarantee)
-            amounts = {name: decimal_text(amount) for name, amount in total.amounts.items()}
-            self.provenance = {"entry": receipt.number, "head": receipt.head, "total": amounts}
+        if isinstance(self._ledger, DurableLedger):
+            receipt = self._ledger.charge(digest, guarantee, self._source)
+            total = amounts_text(self._ledger.total)
+            self.provenance = {"entry": receipt.number, "head": receipt.head, "total": total}
+        else:
+            self._ledger.charge(digest, guarantee)
 
 
 def _is_committed(ledger: DurableLedger, staged: Path) -> bool:
@@ -210,10 +236,10 @@ def _is_committed(ledger: DurableLedger, staged: Path) -> bool:
     return any(entry.staged == name and entry.state == "committed" for entry in ledger.entries())
 
 
-def dataset_name(data: DataSource) -> str:
-    """The ledger's name for the data: the source as written in the spec, without user and password.
+def source_name(data: DataSource) -> str:
+    """The source as written in the spec, without user and password, for the ledger to record.
 
-    >>> dataset_name(DataSource(source="postgresql://ann:secret@db/hospital", table="discharges"))
+    >>> source_name(DataSource(source="postgresql://ann:secret@db/hospital", table="discharges"))
     'postgresql://db/hospital, table discharges'
     """
     source = data.source

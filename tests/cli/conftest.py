@@ -15,7 +15,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 Write = Callable[..., Path]
 
 PARTS = {
-    "data": 'source = "people.csv"',
+    "data": 'source = "people.csv"\ndataset = "people-2030"',
     "privacy": 'epsilon = "1"',
     "attributes": '[[attributes]]\nname = "sex"\nvalues = ["F", "M"]\n\n[[attributes]]\nname = "age"\nsize = 10',
     "workload": "all_kway = [1, 2]",

@@ -31,6 +31,7 @@ Here = Callable[..., Any]
 SPEC = """
 [data]
 source = "people.csv"
+dataset = "people-2030"
 {person}
 
 [privacy]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -52,6 +51,7 @@ def test_from_init_to_ledger(privcube: Command, ready: Path) -> None:
     assert text.splitlines() == [
         "Published   out: 3 tables, 32 cells",
         "Guarantee   epsilon = 1 (pure), adding or removing one row",
+        "Ledger      created for data set people-2030 with total epsilon = 2.5 (pure), adding or removing one row",
         "Ledger      epsilon 1.5 of 2.5 left after 1 release",
         "Next        privcube show out; privcube verify out --spec spec.toml",
     ]
@@ -107,7 +107,14 @@ def test_release_as_json(said: Said, ready: Path) -> None:
         "cells": 32,
         "guarantee": "epsilon = 1 (pure), adding or removing one row",
         "amounts": {"epsilon": "1"},
-        "ledger": {"releases": 1, "currency": "epsilon", "total": "2.5", "remaining": "1.5"},
+        "ledger": {
+            "dataset": "people-2030",
+            "guarantee": "epsilon = 2.5 (pure), adding or removing one row",
+            "releases": 1,
+            "currency": "epsilon",
+            "total": "2.5",
+            "remaining": "1.5",
+        },
     }
     assert (ready / "elsewhere").is_dir()
     assert not (ready / "out").exists()
@@ -252,15 +259,39 @@ def test_a_ledger_that_sqlite_takes_for_read_only(
     assert _remaining(said) == "1.5"
 
 
-def test_the_ledger_of_another_data_set(said: Said, refused_here: Said, ready: Path) -> None:
+def _edit(spec: Path, old: str, new: str) -> None:
+    text = spec.read_text(encoding="utf-8")
+    assert old in text
+    spec.write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.mark.parametrize("declared", ['dataset = "others"', 'dataset = "People-2030"', ""])
+def test_the_ledger_of_another_data_set(said: Said, refused_here: Said, ready: Path, declared: str) -> None:
     said("release", "spec.toml", "--output", "one")
-    shutil.copy(ready / "people.csv", ready / "others.csv")
-    spec = ready / "spec.toml"
-    spec.write_text(spec.read_text(encoding="utf-8").replace("people.csv", "others.csv"), encoding="utf-8")
+    _edit(ready / "spec.toml", 'dataset = "people-2030"', declared)
     for command in (["release"], ["ledger"], ["ledger", "check"], ["ledger", "recover"]):
         sentence = refused_here(*command, "spec.toml")
-        assert "its own data set, 'people.csv'" in sentence
+        assert "its own data set, 'people-2030' ([data] dataset = \"people-2030\" in the spec)" in sentence
     assert not (ready / "out").exists()
+
+
+def test_a_file_that_is_moved_and_the_next_one_charge_the_same_ledger(said: Said, ready: Path) -> None:
+    said("release", "spec.toml", "--output", "one")
+    (ready / "moved").mkdir()
+    (ready / "people.csv").rename(ready / "moved" / "february.csv")
+    _edit(ready / "spec.toml", "people.csv", "moved/february.csv")
+    assert "Ledger      epsilon 0.5 of 2.5 left after 2 releases" in said("release", "spec.toml", "--output", "two")
+    found = json.loads(said("ledger", "--json", "spec.toml"))
+    assert found["dataset"] == "people-2030"
+    assert [release["source"] for release in found["releases"]] == ["people.csv", "moved/february.csv"]
+    assert "  moved/february.csv  two " in said("ledger", "spec.toml")
+
+
+def test_no_ledger_is_made_for_a_data_set_without_a_name(refused_here: Said, ready: Path) -> None:
+    _edit(ready / "spec.toml", 'dataset = "people-2030"', "")
+    sentence = refused_here("release", "spec.toml")
+    assert 'expected a data set to create it for: [data] dataset = "discharges-2026" in the spec' in sentence
+    assert _files(ready) == {"people.csv", "spec.toml"}
 
 
 @pytest.mark.parametrize(
@@ -285,7 +316,7 @@ def test_the_ledger_lists_what_happened(said: Said, ready: Path) -> None:
     said("release", "spec.toml", "--output", "one")
     text = said("ledger", "spec.toml")
     assert text == said("ledger", "show", "spec.toml")
-    assert "Ledger      ledger.db\nData        people.csv\nTotal       epsilon = 2.5 (pure)" in text
+    assert "Ledger      ledger.db\nData        people-2030\nTotal       epsilon = 2.5 (pure)" in text
     (line,) = [line.split() for line in text.splitlines() if line.startswith("1 ")]
     assert (line[0], line[1], line[-2], line[-1]) == ("1", "published", "one", "1")
     found = json.loads(said("ledger", "--json", "spec.toml"))

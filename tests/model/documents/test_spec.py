@@ -28,7 +28,9 @@ def minimal(privacy: str = 'epsilon = "1"', data: str = "", attribute: str = "si
 
 def test_full_document_is_read() -> None:
     spec = Spec.from_toml(FULL)
-    assert spec.data == DataSource(source="postgresql://db/adult", table="adult", person="patient")
+    assert spec.data == DataSource(
+        source="postgresql://db/adult", dataset="adult-1994", table="adult", person="patient"
+    )
     protected = {"neighbors": "replace_one", "max_rows_per_person": 3}
     assert spec.guarantee == ApproxDP("1/2", "1/1000000", **protected, calibration="classic")
     assert spec.ledger == LedgerTerms(path="ledger.db", total=ApproxDP(4, "1e-5", **protected))

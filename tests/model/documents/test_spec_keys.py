@@ -19,7 +19,7 @@ DOCUMENT = tomllib.loads(FULL)
 
 # Keys whose absence has a meaning of its own: a default, or one way of several to ask for tables.
 OPTIONAL = {
-    *("data.table", "privacy.neighbors", "privacy.calibration"),
+    *("data.dataset", "data.table", "privacy.neighbors", "privacy.calibration"),
     *("plan", "plan.strategy", "plan.effort", "plan.budgets", "plan.recovery"),
     *("plan.objective", "output", "output.path"),
     *("attributes[0].missing", "attributes[0].other", "attributes[0].draft", "attributes[2].ordered"),

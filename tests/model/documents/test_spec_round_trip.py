@@ -152,7 +152,12 @@ def specs(draw: Draw) -> Spec:
     spent, total = draw(guarantees(rows))
     whence = draw(st.sampled_from([None, "table", "query"]))
     return Spec(
-        data=DataSource(source=draw(printable), person=person, **({whence: draw(printable)} if whence else {})),
+        data=DataSource(
+            source=draw(printable),
+            dataset=draw(st.one_of(st.none(), printable)),
+            person=person,
+            **({whence: draw(printable)} if whence else {}),
+        ),
         guarantee=spent,
         schema=schema,
         request=draw(requests(schema)),

@@ -97,6 +97,8 @@ def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
     if spec.ledger is not None:
         status = ledger_status(spec, folder=folder)
         report["ledger"] = {
+            "dataset": status.dataset,
+            "guarantee": str(status.total),
             "releases": len(status.entries),
             "currency": status.total.currency,
             "total": decimal_text(status.total.capacity),
@@ -120,6 +122,8 @@ def show_report(report: dict[str, Any], spec: str) -> None:
         say("Ledger      none: nothing records what was spent (set `ledger` and a total in [privacy] to change that)")
         say(f"Next        privcube show {folder}; privcube verify {folder}")
         return
+    if ledger["releases"] == 1:
+        say(f"Ledger      created for data set {ledger['dataset']} with total {ledger['guarantee']}")
     left, total = shown_down(Fraction(ledger["remaining"])), shown(Fraction(ledger["total"]))
     say(f"Ledger      {ledger['currency']} {left} of {total} left after {count_of(ledger['releases'], 'release')}")
     say(f"Next        privcube show {folder}; privcube verify {folder} --spec {shlex.quote(spec)}")

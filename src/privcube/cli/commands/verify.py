@@ -13,7 +13,7 @@ from privcube.cli.progress import Progress
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path())
-@click.option("--spec", type=click.Path(), help="Also check that the ledger of this spec.toml lists the release.")
+@click.option("--spec", type=click.Path(), help="Also compare with the ledger of this spec.toml.")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def verify(folder: str, spec: str | None, as_json: bool) -> None:
     """Check a release without its data.
@@ -59,19 +59,16 @@ def _require_release(folder: str) -> None:
 
 
 def _in_ledger(folder: str, spec: str) -> tuple[bool, str]:
-    """Whether the ledger contains the release's head, and a sentence on it."""
+    """Whether the ledger charged and committed this very release, and a sentence on it."""
     from privcube.errors import PrivcubeError
     from privcube.model.documents.spec import Spec
-    from privcube.pipeline import ledger_knows
+    from privcube.pipeline import ledger_objection
     from privcube.released.release import Release
 
     declared = Spec.read(spec)
     try:
-        head = Release.open(folder).provenance.get("head")
+        made = Release.open(folder)
     except PrivcubeError:
         return False, "the release cannot be read"
-    if head is None:
-        return False, "the release was made without a ledger"
-    if ledger_knows(declared, str(head), folder=Path(spec).parent):
-        return True, "the ledger contains the charge for this release"
-    return False, "the ledger does not contain the charge for this release: it is another ledger, or an old copy"
+    objection = ledger_objection(declared, made, Path(folder), folder=Path(spec).parent)
+    return objection is None, objection or "the ledger charged this plan and guarantee, and committed to these bytes"

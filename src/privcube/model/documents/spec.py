@@ -29,9 +29,14 @@ _PLAN: Final = ("strategy", "effort", "budgets", "recovery", "objective")
 
 @dataclass(frozen=True, kw_only=True)
 class DataSource:
-    """Where the records are; `person` names the column that identifies the protected unit, None if each row is one."""
+    """Where the records are; `person` names the column that identifies the protected unit, None if each row is one.
+
+    `dataset` names what the records are part of. All releases with the same name charge the same ledger, whatever
+    files, tables or queries they read.
+    """
 
     source: str
+    dataset: str | None = None
     table: str | None = None
     query: str | None = None
     person: str | None = None
@@ -141,9 +146,10 @@ class Spec:
 
 def _from_document(document: dict[str, Any]) -> Spec:
     root = Section("", document, ("data", "privacy", "attributes", "workload", "plan", "output"))
-    data = root.section("data", ("source", "table", "query", "person", "max_rows_per_person"))
+    data = root.section("data", ("source", "dataset", "table", "query", "person", "max_rows_per_person"))
     source = DataSource(
         source=data.text("source"),
+        dataset=data.text("dataset", None),
         table=data.text("table", None),
         query=data.text("query", None),
         person=data.text("person", None),
@@ -222,6 +228,7 @@ def _to_document(spec: Spec) -> dict[str, Any]:
     rows = spec.guarantee.max_rows_per_person
     data = {
         "source": spec.data.source,
+        "dataset": spec.data.dataset,
         "table": spec.data.table,
         "query": spec.data.query,
         "person": spec.data.person,
