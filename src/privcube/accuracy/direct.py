@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.accuracy.intervals import ErrorLaw, spread_out
+from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.accuracy.moments import NoiseKind, exact_noise_variances
 from privcube.accuracy.ranges import node_counts, nodes
 from privcube.algebra.lattice import Floats, Incidence
@@ -52,9 +52,10 @@ class DirectForm:
         used = self._used_by[table]
         return np.asarray(sum(rows * self._drawn[group] for group, rows in zip(used, self._rows(table), strict=True)))
 
-    def laws(self, table: Table) -> list[ErrorLaw]:
-        """The laws of a few numbers of a table, of evenly spaced variances."""
-        return [self._law(table, number) for number in spread_out(self.variances(table))]
+    def errors(self, table: Table) -> TableErrors:
+        """The errors of the numbers of a table."""
+        alike = all(np.ptp(rows) == 0 for rows in self._rows(table))
+        return TableErrors.of(self.variances(table), lambda number: self._law(table, number), alike=alike)
 
     def query_law(self, table: Table, weights: Floats) -> ErrorLaw:
         """The law of the error of one number of a table; a sum of several is refused."""

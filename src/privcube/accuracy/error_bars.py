@@ -25,9 +25,9 @@ from typing import Final, get_args
 
 import numpy as np
 
-from privcube.accuracy.intervals import ErrorLaw, is_wide, spread_out
+from privcube.accuracy.intervals import ErrorLaw, TableErrors, is_wide
 from privcube.accuracy.layout import recovered_table
-from privcube.accuracy.moments import NoiseKind, exact_noise_variances, fourth_cumulant
+from privcube.accuracy.moments import NoiseKind, exact_noise_variances, fourth_cumulant, narrow_groups
 from privcube.accuracy.published import padded_cells, published_rows
 from privcube.accuracy.structure import group_family
 from privcube.algebra.lattice import Floats, Integers, ResidualIndex
@@ -123,20 +123,20 @@ class ErrorBars:
         """The variance of a sum of weights times the padded cells of a table."""
         return self.law(table, padded_weights).variance
 
-    def laws(self, table: Table) -> list[ErrorLaw]:
-        """The laws of a few published numbers of a table, of evenly spaced variances; one if all are alike."""
+    def errors(self, table: Table) -> TableErrors:
+        """The errors of the published numbers of a table."""
         rows = [published_rows(self._frame, entry) for entry in table]
-        sizes = [
-            padded_cells(self._frame, entry) if own is None else len(own)
-            for entry, own in zip(table, rows, strict=True)
-        ]
-        found = []
-        for number in [0] if all(own is None for own in rows) else spread_out(self.variances(table)):
+        whole = [padded_cells(self._frame, entry) for entry in table]
+        sizes = [size if own is None else len(own) for size, own in zip(whole, rows, strict=True)]
+
+        def law_of(number: int) -> ErrorLaw:
             weights = np.ones(())
             for size, own, at in zip(sizes, rows, np.unravel_index(number, sizes), strict=True):
                 weights = np.multiply.outer(weights, np.eye(1, size, int(at))[0] if own is None else own[at])
-            found.append(self.law(table, weights))
-        return found
+            return self.law(table, weights)
+
+        single = all(own is None for own in rows)  # then the numbers are cells, and all others are like the first
+        return TableErrors.of(self.variances(table), law_of, alike=single and not narrow_groups(self._plan))
 
     def _residuals(self, table: Table) -> list[tuple[tuple[int, ...], int]]:
         """The levels and the number of every residual below a table, cached."""

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from privcube.accuracy.intervals import ErrorLaw, spread_out
+from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.accuracy.matrix_structure import ExplicitStructure, added_up, query, query_variances
 from privcube.accuracy.moments import NoiseKind, exact_noise_variances
 from privcube.algebra.lattice import Floats
@@ -43,11 +43,15 @@ class ExplicitForm:
         """The variance of every number of a table."""
         return query_variances(self._structure.schema, table, self._recovery * np.sqrt(self._drawn))
 
-    def laws(self, table: Table) -> list[ErrorLaw]:
-        """The laws of a few numbers of a table, of evenly spaced variances."""
+    def errors(self, table: Table) -> TableErrors:
+        """The errors of the numbers of a table."""
         variances = self.variances(table)
-        places = [np.unravel_index(number, variances.shape) for number in spread_out(variances)]
-        return [self._law(query(self._structure.schema, table, place) @ self._recovery) for place in places]
+
+        def law_of(number: int) -> ErrorLaw:
+            place = [int(at) for at in np.unravel_index(number, variances.shape)]
+            return self._law(query(self._structure.schema, table, place) @ self._recovery)
+
+        return TableErrors.of(variances, law_of, alike=False)
 
     def query_law(self, table: Table, weights: Floats) -> ErrorLaw:
         """The law of the error of a sum of weights times the numbers of a table."""

@@ -20,7 +20,7 @@ See THEORY section 11.1.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -36,13 +36,13 @@ _SMALL_STEP: Final = 0.04  # in standard errors; a step below this widens a 95 %
 _FEW_TERMS: Final = 0.25  # excess kurtosis above which a few terms decide the shape
 _MOST_TERMS: Final = 24  # taken one by one; smaller ones are merged
 _MOST_LAWS: Final = 9  # worked out for a table whose numbers differ
+_MOST_OWN_LAWS: Final = 32  # numbers of a table that are worked out one by one if noise is narrow
 _UNIFORMS: Final = 8  # in U
 _SMOOTHING: Final = 0.005  # d, relative to the half-width of a normal error
 _LEAST_SMOOTHING: Final = 0.0025  # d, relative to the largest step
 _LEFT_OUT: Final = 1e-3  # of the error probability, for each of the two parts of the series that are left out
 _MOST_POINTS: Final = 2**20  # of the series
 _RAREST: Final = 1e-9  # error probability; beyond it the half-width is extrapolated
-ROUNDING: Final = 1e-6  # of the largest step: what is added so that no interval misses its end by rounding
 _NOTHING: Final = 1e-10  # of the largest weight: smaller ones are rounding errors
 _MULTIPLE: Final = 1e-6  # relative; how close to a whole number a ratio of weights must be to count as one
 
@@ -84,11 +84,11 @@ class ErrorLaw:
         """
         if self.terms is None:
             wide = interval_factor(self.kurtosis, confidence) * math.sqrt(self.variance)
-            return wide + (0.5 + ROUNDING) * self.step
+            return wide + self.step / 2
         known_confidence(confidence)
         wrong = 1 - confidence
         if wrong >= _RAREST:
-            return _exact(self.terms, confidence) + ROUNDING * self.step
+            return _exact(self.terms, confidence)
         # The tail of a log-concave distribution falls at least as fast as it did on average so far.
         widest = _exact(self.terms, 1 - _RAREST) + self.step
         return widest * math.log(max(wrong, 1e-300)) / math.log(_RAREST)
@@ -99,24 +99,47 @@ def is_wide(variance: float, kurtosis: float, step: float) -> bool:
     return step <= _SMALL_STEP * math.sqrt(variance) and kurtosis <= _FEW_TERMS
 
 
-def half_widths(laws: Sequence[ErrorLaw], variances: Floats, confidence: float) -> Floats:
-    """The half-widths of the numbers of a table with these variances, from the laws of some of them.
+@dataclass(frozen=True, eq=False)
+class TableErrors:
+    """The errors of the numbers of a table: all variances, and as many laws as it takes."""
 
-    If the numbers are alike, all have the half-width of the one law. Otherwise each has that of the laws with the next
-    smaller and the next larger variance, in proportion to the standard errors, the wider of the two, plus half of the
-    largest step.
-    """
-    ordered = sorted(laws, key=lambda law: law.variance)
-    widths = np.array([law.half_width(confidence) for law in ordered])
-    spread, errors = np.sqrt([law.variance for law in ordered]), np.sqrt(variances)
-    if len(ordered) == 1 and np.allclose(errors, spread[0], rtol=1e-9, atol=0.0):
-        return np.full(errors.shape, widths[0])
-    factors = np.divide(widths, spread, out=np.zeros_like(widths), where=spread > 0)
-    above = np.clip(np.searchsorted(spread, errors * (1 - 1e-9)), 0, len(ordered) - 1)
-    alike = np.isclose(spread[above], errors, rtol=1e-9, atol=0.0)
-    factor = np.where(alike, factors[above], np.maximum(factors[above], factors[np.maximum(above - 1, 0)]))
-    half_a_step = np.where(alike, 0.0, max(law.step for law in ordered) / 2)
-    return np.asarray(factor * errors + half_a_step)
+    variances: Floats
+    laws: tuple[ErrorLaw, ...]  # one if all numbers are alike; else one per number, or those of some numbers
+    alike: bool = False
+
+    @classmethod
+    def of(cls, variances: Floats, law_of: Callable[[int], ErrorLaw], *, alike: bool) -> TableErrors:
+        """The errors of a table, given the law of each number."""
+        if alike:
+            return cls(variances, (law_of(0),), alike=True)
+        if variances.size > _MOST_LAWS:
+            chosen = tuple([law_of(number) for number in spread_out(variances)])
+            if variances.size > _MOST_OWN_LAWS or all(law.terms is None for law in chosen):
+                return cls(variances, chosen)
+        return cls(variances, tuple([law_of(number) for number in range(variances.size)]))
+
+    def half_widths(self, confidence: float) -> Floats:
+        """The half-width of the interval of every number.
+
+        Where only some laws are known, a number takes the wider, relative to its standard error, of those with the next
+        smaller and the next larger variance. If noise is narrow, equal variances may hide different laws; then it is at
+        least as wide as under continuous noise, plus half of the largest step.
+        """
+        errors = np.sqrt(self.variances)
+        widths = np.array([law.half_width(confidence) for law in self.laws])
+        spread = np.sqrt([law.variance for law in self.laws])
+        if self.alike and np.allclose(errors, spread[0], rtol=1e-9, atol=0.0):
+            return np.full(errors.shape, widths[0])
+        if not self.alike and len(self.laws) == errors.size:
+            return widths.reshape(errors.shape)
+        factors = np.divide(widths, spread, out=np.zeros_like(widths), where=spread > 0)
+        step = max([law.step for law in self.laws if law.terms is not None], default=0.0)
+        if step:
+            factors = np.maximum(factors, [interval_factor(law.kurtosis, confidence) for law in self.laws])
+        order = np.argsort(spread)
+        above = np.clip(np.searchsorted(spread[order], errors * (1 - 1e-9)), 0, len(order) - 1)
+        below = np.maximum(above - 1, 0)
+        return np.asarray(np.maximum(factors[order[above]], factors[order[below]]) * errors + step / 2)
 
 
 def spread_out(variances: Floats) -> list[int]:

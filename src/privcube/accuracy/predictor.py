@@ -17,7 +17,7 @@ from typing import Protocol
 from privcube.accuracy.closed_form import ClosedForm
 from privcube.accuracy.direct import DirectForm
 from privcube.accuracy.explicit import ExplicitForm
-from privcube.accuracy.intervals import ErrorLaw
+from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.algebra.lattice import Floats
 from privcube.errors import PlanError
 from privcube.model.groups import is_structured
@@ -38,8 +38,8 @@ class Predictor(Protocol):
     def variances(self, table: Table) -> Floats:
         """The variance of every number of a table."""
 
-    def laws(self, table: Table) -> list[ErrorLaw]:
-        """The laws of the errors of some numbers of a table, from which the intervals of all follow."""
+    def errors(self, table: Table) -> TableErrors:
+        """The variances of a table's numbers, and what their intervals follow from."""
 
     def query_law(self, table: Table, weights: Floats) -> ErrorLaw:
         """The law of the error of a sum of weights times the numbers of a table."""

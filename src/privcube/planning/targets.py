@@ -28,7 +28,7 @@ from typing import Final, get_args
 
 import numpy as np
 
-from privcube.accuracy.intervals import ROUNDING, half_widths, interval_factor, known_confidence
+from privcube.accuracy.intervals import interval_factor, known_confidence
 from privcube.accuracy.predictor import Predictor, predictor
 from privcube.errors import Plain, PlanError
 from privcube.model.groups import is_structured
@@ -53,6 +53,7 @@ _SPREADS: Final = (30.0, 5.0, 1.0)  # limits on wanted errors, relative to the l
 _NEARLY: Final = 0.97  # of a target: a plan that uses more of it is limited by the targets, not by what can be drawn
 _LEAST: Final = 1e-6  # margin, far below the steps of whole-number noise
 _MOST: Final = 1e15  # margin, below the largest whole number that a float holds exactly
+_ROUNDING: Final = 1e-8  # relative, of margins
 _LITTLE: Final = 1e-6  # weight of tables without a target, relative to the largest weight
 
 
@@ -212,8 +213,8 @@ def std_errors(plan: Plan, tables: Sequence[Table]) -> list[float]:
 def _margins(plan: Plan, targets: Sequence[Target]) -> list[float]:
     tables = list(dict.fromkeys(target.table for target in targets))
     found = _predictor(plan, tables)
-    known = {table: (found.laws(table), found.variances(table)) for table in tables}
-    return [float(np.max(half_widths(*known[each.table], each.confidence))) for each in targets]
+    known = {table: found.errors(table) for table in tables}
+    return [float(np.max(known[each.table].half_widths(each.confidence))) for each in targets]
 
 
 def _predictor(plan: Plan, tables: Sequence[Table]) -> Predictor:
@@ -226,9 +227,9 @@ def _predictor(plan: Plan, tables: Sequence[Table]) -> Predictor:
 
 
 def _ratios(plan: Plan, targets: Sequence[Target]) -> list[float]:
-    """Each margin divided by its target, but for the rounding that intervals allow for."""
+    """Each margin divided by its target, up to rounding."""
     reached = zip(_margins(plan, targets), targets, strict=True)
-    return [margin / (target.margin * (1 + ROUNDING)) for margin, target in reached]
+    return [margin / target.margin * (1 - _ROUNDING) for margin, target in reached]
 
 
 def _least(made: Plan, errors: Mapping[Table, float], targets: Sequence[Target]) -> Plan:
