@@ -78,6 +78,12 @@ class ErrorBars:
         self._known_energies: dict[str | Axis, tuple[Floats, int]] = {}
 
     @cached_property
+    def _uneven(self) -> bool:
+        """Whether noise is so narrow that several Helmert rows of a level differ."""
+        narrow = [part for number in narrow_groups(self._plan) for part in self._groups[number]]
+        return any(part.kind == "helmert" and self._frame.fan_outs[part.axis][part.level - 1] > 2 for part in narrow)
+
+    @cached_property
     def _parts(self) -> Integers:
         """Per group and axis, a code for its part: 0 for none, and a multiple of the number of kinds for cells."""
         codes = np.zeros((len(self._groups), len(self._frame.fan_outs)), dtype=np.int64)
@@ -135,8 +141,8 @@ class ErrorBars:
                 weights = np.multiply.outer(weights, np.eye(1, size, int(at))[0] if own is None else own[at])
             return self.law(table, weights)
 
-        single = all(own is None for own in rows)  # then the numbers are cells, and all others are like the first
-        return TableErrors.of(self.variances(table), law_of, alike=single and not narrow_groups(self._plan))
+        single = all(own is None for own in rows)  # then the numbers are cells, and symmetric but for Helmert rows
+        return TableErrors.of(self.variances(table), law_of, alike=single and not self._uneven)
 
     def _residuals(self, table: Table) -> list[tuple[tuple[int, ...], int]]:
         """The levels and the number of every residual below a table, cached."""
@@ -182,7 +188,9 @@ class ErrorBars:
             noise: NoiseKind = "laplace" if isinstance(self._plan.guarantee, PureDP) else "gaussian"
             draws = _draws(list(zip(rows, norms, strict=True)), same.ravel(), repeats, self._weighted_by[kept])
             return replace(ErrorLaw.of(noise, *draws), variance=variance)
-        return ErrorLaw(variance, fourth / variance**2 if variance**2 > 0 else 0.0, step)
+        used = np.array([repeated * np.count_nonzero(own) for own, repeated in rows])[same.ravel()] * repeats
+        moved = float(used @ self._drawn[kept])  # a whole number z is not 0 with a probability of at most E z^2
+        return ErrorLaw(variance, fourth / variance**2 if variance**2 > 0 else 0.0, step, moved=moved)
 
     def _fourth_of(
         self,
@@ -282,11 +290,12 @@ def _draws(
 ) -> tuple[Floats, Floats, Floats]:
     """The weight of every draw in the error, how often it occurs, and the variance of continuous noise for it."""
     weights, counts, parameters = [], [], []
-    for at, times, variance in zip(same.tolist(), repeats.tolist(), variances.tolist(), strict=True):
-        (rows, repeated), norms = patterns[at]
+    alike, groups = np.unique(np.stack([same, repeats, variances]), axis=1, return_counts=True)
+    for (at, times, variance), number in zip(alike.T.tolist(), groups.tolist(), strict=True):
+        (rows, repeated), norms = patterns[int(at)]
         weights.append((rows / norms / (times * variance)).ravel())
-        counts.append(np.full(rows.size, repeated * times))
-        parameters.append(variance * np.broadcast_to(norms, rows.shape).ravel() ** 2)
+        counts.append(np.full(rows.size, number * repeated * times))
+        parameters.append(np.ravel(variance * np.ones_like(rows) * norms**2))
     return np.concatenate(weights), np.concatenate(counts), np.concatenate(parameters)
 
 

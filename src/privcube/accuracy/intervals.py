@@ -64,6 +64,7 @@ class ErrorLaw:
     kurtosis: float  # excess: 0 if normal, 3 if Laplace
     step: float  # how far the number moves, at most, if a draw moves by 1
     terms: tuple[Term, ...] | None = None  # None if the noise is wide or not independent
+    moved: float = math.inf  # without terms: at least the probability that the error is not 0
 
     @classmethod
     def of(cls, noise: NoiseKind, weights: Floats, counts: Floats, parameters: Floats) -> ErrorLaw:
@@ -82,6 +83,8 @@ class ErrorLaw:
         >>> round(ErrorLaw.of("laplace", one, one, 2 * one).half_width(0.95), 3)
         3.0
         """
+        if self.terms is None and self.moved <= 1 - confidence:
+            return 0.0
         if self.terms is None:
             wide = interval_factor(self.kurtosis, confidence) * math.sqrt(self.variance)
             return wide + self.step / 2
