@@ -27,6 +27,7 @@ from privcube.accuracy.predictor import predictor
 from privcube.model.groups import group_rows, row_weights
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee
+from privcube.planning.steps import with_bundles
 from privcube.sensitive.gate import SystemNoise, _bundle_noise
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
 
@@ -49,6 +50,7 @@ ONE = pc.Workload.tables(pc.Schema.from_sizes({"x": 4}), [("x",)])
 RANGES = pc.Workload.ranges(LINE, ["x"])
 PREFIXES = pc.Workload.prefixes(pc.Schema.from_sizes({"x": 7}), ["x"])
 LEVELS = pc.Workload.tables(LEVELED, [("a", pc.Axis("x", "wide")), ("x",)])
+SHARED = pc.Workload.tables(CUBE, [("a", "b"), ("a", "c")])  # a bundle of these is noised in slices of a
 
 WORKLOADS = {
     "one": ONE,
@@ -57,6 +59,7 @@ WORKLOADS = {
     "ranges": RANGES,
     "prefixes": PREFIXES,
     "levels": LEVELS,
+    "shared": SHARED,
 }
 EPSILONS = ("0.01", "0.1", "1", "2.5", "3", "4.5", "8", "20")
 RHOS = ("0.0001", "0.1", "1", "2.4", "10", "40")
@@ -76,7 +79,9 @@ class Case:
         return f"{self.workload}, {self.strategy}, {self.recovery}, {self.guarantee}"
 
     def plan(self) -> Plan:
-        return pc.plan(WORKLOADS[self.workload], self.guarantee, self.strategy, recovery=self.recovery)  # type: ignore[arg-type]
+        strategy, bundled, _ = self.strategy.partition(" in one bundle")
+        made = pc.plan(WORKLOADS[self.workload], self.guarantee, strategy, recovery=self.recovery)  # type: ignore[arg-type]
+        return with_bundles(made, [tuple(range(len(made.groups)))]) if bundled else made
 
 
 def cases() -> Iterator[Case]:
@@ -104,6 +109,8 @@ def cases() -> Iterator[Case]:
     for guarantee in pure:
         for workload in ("pairs", "levels", "ranges"):
             yield Case(workload, "search", "optimal", guarantee)
+        for workload, strategy in (("pairs", "fourier"), ("pairs", "marginals"), ("shared", "marginals")):
+            yield Case(workload, f"{strategy} in one bundle", "optimal", guarantee)
     for guarantee in gaussian:
         for workload in ("pairs", "levels", "prefixes"):
             yield Case(workload, "residual", "optimal", guarantee)
