@@ -119,6 +119,31 @@ def cases() -> Iterator[Case]:
 CASES = list(cases())
 
 
+def any_case(seed: int) -> Case:
+    """A case of random sizes, tables, strategy, recovery and budget."""
+    pick = np.random.default_rng(seed)
+    sizes = pick.integers(2, 7, size=pick.integers(1, 4)).tolist()
+    schema = pc.Schema.from_sizes({f"a{at}": size for at, size in enumerate(sizes)})
+    pure = bool(pick.integers(2))
+    amount = Fraction(str(float(f"{10 ** pick.uniform(-2, 1.3):.2g}")))
+    ordered = bool(pick.integers(2))
+    if ordered:
+        axis = pc.Axis("a0", queries=["ranges", "prefixes"][pick.integers(2)])  # type: ignore[arg-type]
+        workload = pc.Workload.tables(schema, [(axis, *schema.names[1:2])])
+        strategies = ["base_counts", "hierarchy", "wavelet", "matrix", "search" if pure else "residual"]
+    else:
+        workload = pc.Workload.all_kway(schema, int(pick.integers(1, len(sizes) + 1)))
+        strategies = ["base_counts", "marginals", "clusters", "fourier", "search" if pure else "residual"]
+        strategies += ["marginals in one bundle", "fourier in one bundle"] if pure else []
+    strategy = strategies[pick.integers(len(strategies))]
+    direct = strategy in ("marginals", "clusters", "hierarchy", "base_counts") and bool(pick.integers(2))
+    if "bundle" in strategy or strategy == "search":
+        amount = max(amount, Fraction(1, 2))  # wide bundles take long to draw
+    name = f"{seed}: {len(workload)} tables over {' x '.join(map(str, sizes))}{' in order' if ordered else ''}"
+    WORKLOADS[name] = workload
+    return Case(name, strategy, "direct" if direct else "optimal", pc.PureDP(amount) if pure else pc.ZCDP(amount))
+
+
 def drawn(plan: Plan, draws: int) -> np.ndarray:
     """Many independent draws of all the noise of a plan, as the gate draws it."""
     rows = [group_rows(plan.frame, group) for group in plan.groups]
@@ -204,6 +229,13 @@ def _short(case: Case) -> bool:
     return SCALE > 1 or zlib.crc32(case.name.encode()) % 8 == 0
 
 
+@pytest.mark.parametrize("seed", range(12 * SCALE))
+def test_intervals_of_any_plan_cover(seed: int) -> None:
+    case = any_case(seed)
+    logarithm, what = worst(found(case, 1_000))
+    assert logarithm > math.log(CHANCE), (case.name, what)
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if _short(case)], ids=lambda case: case.name)
 def test_intervals_cover_what_they_say(case: Case) -> None:
     logarithm, what = worst(found(case, DRAWS))
@@ -212,7 +244,7 @@ def test_intervals_cover_what_they_say(case: Case) -> None:
 
 if __name__ == "__main__":
     draws, chosen = int(sys.argv[1]), sys.argv[2:]
-    for case in CASES:
+    for case in [*CASES, *map(any_case, range(200))]:
         if all(word in case.name for word in chosen):
             results = found(case, draws)
             print(  # noqa: T201

@@ -51,7 +51,7 @@ class Term(NamedTuple):
     """Independent draws of one noise that all move a number by the same amount."""
 
     weight: float  # how far the number moves if a draw moves by 1
-    count: float
+    draws: float  # how many; any number if they stand for others
     noise: NoiseKind
     parameter: float  # the variance of continuous noise
 
@@ -212,19 +212,19 @@ def _united(noise: NoiseKind, weights: Floats, counts: Floats, parameters: Float
     found, same = np.unique(np.round(pairs * digits) / digits, axis=1, return_inverse=True)
     together = np.bincount(same.ravel(), counts[kept], minlength=found.shape[1])
     columns = zip(found[0].tolist(), together.tolist(), found[1].tolist(), strict=True)
-    return [Term(weight, count, noise, parameter) for weight, count, parameter in columns]
+    return [Term(weight, draws, noise, parameter) for weight, draws, parameter in columns]
 
 
 def _cumulants(terms: Sequence[Term]) -> tuple[float, float]:
     """Variance and fourth cumulant of a sum."""
-    variance = math.fsum(t.count * t.weight**2 * drawn_variance(t.noise, t.parameter) for t in terms)
-    return variance, math.fsum(t.count * t.weight**4 * fourth_cumulant(t.noise, t.parameter) for t in terms)
+    variance = math.fsum(t.draws * t.weight**2 * drawn_variance(t.noise, t.parameter) for t in terms)
+    return variance, math.fsum(t.draws * t.weight**4 * fourth_cumulant(t.noise, t.parameter) for t in terms)
 
 
 def _few(terms: Sequence[Term]) -> tuple[Term, ...]:
     """The terms with the largest draws, and one that has the moments of all others; 9 digits, as tables often agree."""
     ordered = sorted(terms, key=lambda t: (t.weight**2 * drawn_variance(t.noise, t.parameter), t), reverse=True)
-    kept = [Term(_rounded(t.weight), t.count, t.noise, _rounded(t.parameter)) for t in ordered[:_MOST_TERMS]]
+    kept = [Term(_rounded(t.weight), t.draws, t.noise, _rounded(t.parameter)) for t in ordered[:_MOST_TERMS]]
     variance, fourth = _cumulants(ordered[_MOST_TERMS:])
     if variance**2 > 0:
         kurtosis = max(fourth / variance**2, 1e-6)
@@ -260,15 +260,15 @@ def _smoothed_quantile(terms: tuple[Term, ...], confidence: float) -> float:
     if smoothing <= 0:
         return 0.0
     reach = _chernoff(terms, spared)
-    reached = (2 / math.pi * _UNIFORMS ** (_UNIFORMS - 1) / spared) ** (1 / _UNIFORMS)  # d T
+    reached = math.pow(2 / math.pi * math.pow(_UNIFORMS, _UNIFORMS - 1) / spared, 1 / _UNIFORMS)  # d T
     period = 2 * (reach + 2 * smoothing)
     points = min(math.ceil(reached / smoothing * period / (2 * math.pi)), _MOST_POINTS)
-    points = 2 ** math.ceil(math.log2(max(points, 64)))
+    points = 1 << math.ceil(math.log2(max(points, 64)))
     smoothing = max(smoothing, reached * period / (2 * math.pi * points))
     t = 2 * np.pi / period * np.arange(1, points + 1)
     own = np.sinc(t * smoothing / (_UNIFORMS * np.pi)) ** _UNIFORMS
     for term in terms:
-        own *= characteristic(term.noise, term.parameter, term.weight * t) ** term.count
+        own *= characteristic(term.noise, term.parameter, term.weight * t) ** term.draws
     series = np.concatenate([[0.0], -1j * points * 4 / (period * t) * own])
     series[-1] = 0.0  # its sine is 0 on the grid
     x = period / (2 * points) * np.arange(points + 1)
@@ -283,10 +283,10 @@ def _chernoff(terms: Sequence[Term], wrong: float) -> float:
     if rates:  # the moments of a Laplace term are finite up to the rate at which its tail falls
         t = min(rates) * np.concatenate([np.geomspace(1e-4, 0.5, 100), 1 - np.geomspace(0.5, 1e-4, 100)])
     else:
-        t = np.geomspace(0.1, 1e3, 200) / math.sqrt(math.fsum(t.count * t.weight**2 * t.parameter for t in terms))
+        t = np.geomspace(0.1, 1e3, 200) / math.sqrt(math.fsum(t.draws * t.weight**2 * t.parameter for t in terms))
     total = np.zeros_like(t)
     for term in terms:
-        total += term.count * log_moments(term.noise, term.parameter, term.weight * t)
+        total += term.draws * log_moments(term.noise, term.parameter, term.weight * t)
     return float(np.min((total + math.log(2 / wrong)) / t))
 
 

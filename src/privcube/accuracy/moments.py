@@ -99,8 +99,8 @@ def characteristic(noise: NoiseKind, parameter: float, t: Floats) -> Floats:
         return np.asarray(np.maximum(total, 0.0) / (1 + 2 * weights.sum()))
     turn = 2 * math.pi
     away = t - turn * np.round(t / turn)
-    total = sum(np.exp(-parameter / 2 * (away + turn * j) ** 2) for j in (-1, 0, 1))
-    return np.asarray(total / (1 + 2 * math.exp(-parameter / 2 * turn**2)))
+    near = [np.exp(-parameter / 2 * (away + turn * j) ** 2) for j in (-1, 0, 1)]
+    return np.asarray(np.sum(near, axis=0) / (1 + 2 * math.exp(-parameter / 2 * turn**2)))
 
 
 def log_moments(noise: NoiseKind, parameter: float, t: Floats) -> Floats:
