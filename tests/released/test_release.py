@@ -110,7 +110,7 @@ def test_standard_errors_are_exact_and_intervals_cover(name: str) -> None:
         ratio = errors.var(axis=0) / stated.std_error.ravel() ** 2
         assert np.all(np.abs(ratio - 1) < 0.08 * (DRAWS / len(drawn)) ** 0.5), (table, ratio)
         covered = np.mean(np.abs(errors) <= stated.margin.ravel(), axis=0)
-        assert 0.94 <= covered.mean() <= 0.96, (table, covered)
+        assert 0.94 <= covered.mean() <= 0.965, (table, covered)
         assert covered.min() >= 0.935
         together = np.mean(np.all(np.abs(errors) <= stated.margin_all.ravel(), axis=1))
         assert together >= 0.95 - 5 * (0.95 * 0.05 / len(drawn)) ** 0.5, (

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from privcube.accuracy.intervals import interval_factor
 from privcube.accuracy.predictor import Predictor, predictor
 from privcube.algebra.lattice import Floats
 from privcube.errors import QueryError
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 Form = Literal["pandas", "polars", "pyarrow"]
 
 _MOST_SHOWN: Final = 50  # tables shown in a notebook, to keep its output short
+_ROUNDING: Final = 1e-6  # added to intervals, so that rounding of an estimate does not put a true count outside
 _AS_PANDAS: Final = 'a table as a pandas data frame (form="pyarrow" works without pandas, form="polars" with polars)'
 
 
@@ -105,10 +105,10 @@ class Release:
         """The numbers of a table as arrays, one axis per attribute."""
         wanted = canonical(self.workload.schema, table)
         estimate = self._estimate(wanted)
-        std_error, kurtosis = np.sqrt(self._predictor.variances(wanted)), self._predictor.kurtosis(wanted)
-        alone = interval_factor(kurtosis, confidence)
-        together = interval_factor(kurtosis, 1 - (1 - confidence) / max(estimate.size, 1))
-        return TableValues(wanted, estimate, std_error, alone * std_error, together * std_error)
+        errors = self._predictor.errors(wanted)
+        alone = errors.half_widths(confidence) + _ROUNDING
+        together = errors.half_widths(1 - (1 - confidence) / max(estimate.size, 1)) + _ROUNDING
+        return TableValues(wanted, estimate, np.sqrt(errors.variances), alone, together)
 
     def table(self, table: Sequence[Entry] | str, *, confidence: float = 0.95, form: Form = "pandas") -> Any:
         """A table in long form: a column per attribute with its labels, then the numbers.
@@ -174,9 +174,9 @@ class Release:
             parts.append((name, own))
         table, weights = self._asked(parts)
         estimate = float(np.sum(weights * self._estimate(table)))
-        variance, kurtosis = self._predictor.query_moments(table, weights)
-        margin = interval_factor(kurtosis, confidence) * variance**0.5
-        return Answer(estimate, variance**0.5, estimate - margin, estimate + margin, confidence)
+        law = self._predictor.query_law(table, weights)
+        margin = law.half_width(confidence) + _ROUNDING
+        return Answer(estimate, law.variance**0.5, estimate - margin, estimate + margin, confidence)
 
     def save(self, folder: str | Path, *, progress: Progress = silent) -> None:
         """Write the artifact: tables, measurements, plan, statements, checksums. The folder must be new."""
