@@ -31,6 +31,7 @@ from privcube.model.workload import Axis, Workload, table_cells, table_name
 from privcube.progress import WRITING, Progress, silent, told
 from privcube.released.artifact.folder import (
     CHECKSUMS,
+    MEASUREMENTS,
     TABLES,
     Contents,
     cannot_write,
@@ -40,9 +41,9 @@ from privcube.released.artifact.folder import (
     synced_folder,
     write_file,
 )
-from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance_from
+from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance_from, stated_in
 from privcube.released.artifact.statements import privacy_statement, registry_record
-from privcube.released.release import Release
+from privcube.released.release import Release, number_columns
 
 __all__ = ["artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
 
@@ -50,7 +51,6 @@ STATEMENT: Final = "PRIVACY.md"
 REGISTRY: Final = "registry.yaml"
 MANIFEST: Final = "release.json"
 PLAN: Final = "plan.json"
-MEASUREMENTS: Final = "measurements.parquet"
 INDEX: Final = ("tables.csv", "tables.json")
 
 
@@ -134,8 +134,9 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
     for stem, table in told(named, WRITING, progress):
         values = release.values(table, CONFIDENCE)
         std_errors.append(float(np.sqrt(np.mean(values.std_error**2))))
-        yield f"{TABLES}/{stem}.csv", writer.csv(values)
-        yield f"{TABLES}/{stem}.parquet", writer.parquet(values)
+        numbers = number_columns(values)
+        yield f"{TABLES}/{stem}.csv", writer.csv(table, numbers)
+        yield f"{TABLES}/{stem}.parquet", writer.parquet(table, numbers)
     rows = index_rows(release.workload, std_errors)
     yield INDEX[0], csv_bytes(index_table(rows))
     yield INDEX[1], json_text(rows).encode()
@@ -188,11 +189,11 @@ def open_release(folder: str | Path) -> Release:
     contents = Contents.of(Path(folder))
     require_unchanged(contents)
     plan = read_plan(contents)
-    stated = contents.document(MANIFEST)
-    provenance = provenance_from(stated)
-    if stated.get("plan") != plan.digest:
-        raise ArtifactError(f"{MANIFEST}, plan", expected=f"the digest of {PLAN}", given=stated.get("plan"))
-    return Release(read_measurements(contents.path(MEASUREMENTS), plan), provenance)
+    stated = stated_in(contents.document(MANIFEST))
+    if stated["plan"] != plan.digest:
+        raise ArtifactError(f"{MANIFEST}, plan", expected=f"the digest of {PLAN}", given=stated["plan"])
+    measured, _ = read_measurements(contents, plan)
+    return Release(measured, provenance_from(stated))
 
 
 def require_unchanged(contents: Contents) -> None:
