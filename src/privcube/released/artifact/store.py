@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privcube.errors import ArtifactError, Plain, PrivcubeError
+from privcube.errors import ArtifactError, Plain, PrivcubeError, counted
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Workload, table_cells, table_name
 from privcube.progress import WRITING, Progress, silent, told
@@ -43,6 +43,7 @@ from privcube.released.artifact.folder import (
 )
 from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance_from, stated_in
 from privcube.released.artifact.statements import privacy_statement, registry_record
+from privcube.released.labels import NUMBERS
 from privcube.released.release import Release, number_columns
 
 __all__ = ["artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
@@ -208,9 +209,26 @@ def require_unchanged(contents: Contents) -> None:
 
 
 def read_plan(contents: Contents) -> Plan:
-    """Read the plan of an artifact, checked like any other and against its own digest."""
+    """Read the plan of an artifact, checked like any other, against its own digest and against the sizes of the files.
+
+    A small plan can ask for any number of rows and cells. Nothing is worked out unless the folder has room for them.
+    """
+    from privcube.released.artifact.table_files import file_stems
+
     text = contents.text(PLAN)
     try:
-        return Plan.from_json(text)
+        plan = Plan.from_json(text)
     except (PrivcubeError, ArithmeticError, MemoryError) as problem:
         raise ArtifactError(PLAN, expected="a plan", given=Plain(str(problem))) from None
+    _require_room(contents, MEASUREMENTS, plan.rows, 8)
+    for stem, cells in zip(file_stems(plan.workload), plan.workload.sizes, strict=True):
+        _require_room(contents, f"{TABLES}/{stem}.csv", cells, len(NUMBERS))
+    return plan
+
+
+def _require_room(contents: Contents, name: str, numbers: int, least: int) -> None:
+    """Refuse a file with fewer than the least possible bytes for each of its rows."""
+    contents.path(name)
+    if numbers > contents.sizes[name] // least:
+        expected = f"at least {least} bytes for each of {counted(numbers)} rows"
+        raise ArtifactError(name, expected=expected, given=Plain(f"{contents.sizes[name]:,} in all"))

@@ -19,13 +19,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from privcube.accuracy.direct import recovery_coefficients
+from privcube.accuracy.matrix_structure import structure_of
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.algebra.lattice import Floats
-from privcube.errors import ArtifactError, Plain, PrivcubeError, counted, listed, quoted
+from privcube.errors import ArtifactError, Plain, PrivcubeError, listed, quoted
 from privcube.model.amounts import shown
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
-from privcube.model.workload import axis_cells, table_cells
+from privcube.model.workload import axis_cells
 from privcube.progress import CHECKING, Progress, Work, silent
 from privcube.released.artifact.additivity import PublishedTable, compared_margins
 from privcube.released.artifact.folder import CHECKSUMS, MEASUREMENTS, TABLES, Contents
@@ -125,7 +127,6 @@ class _Artifact:
 
     @cached_property
     def release(self) -> Release:
-        self.require_room()
         made = Release(self.measured[0], provenance_from(self.stated))
         made.recover(self._progress)
         return made
@@ -148,16 +149,6 @@ class _Artifact:
             found.append(number_columns(release.values(table, CONFIDENCE)))
             self.work.add()
         return found
-
-    def require_room(self) -> None:
-        """Refuse tables larger than their files before computing any: a small plan can ask for any number of cells."""
-        schema = self.plan.workload.schema
-        for stem, table in zip(file_stems(self.plan.workload), self.plan.workload, strict=True):
-            file = f"{TABLES}/{stem}.csv"
-            self.contents.path(file)
-            if table_cells(schema, table) > self.contents.sizes[file] // len(NUMBERS):
-                cells = counted(table_cells(schema, table))
-                raise ArtifactError(file, expected=f"a row for each of {cells} cells", given=Plain("a smaller file"))
 
 
 # Checks: each returns what it found, or raises an error that says what is wrong
@@ -261,7 +252,16 @@ def _digits(artifact: _Artifact) -> str:
 
 def _errors(artifact: _Artifact) -> _Finding:
     _require_numbers(artifact, NUMBERS[1:], "the standard errors and intervals that follow from the plan")
-    return "standard errors and intervals follow from the plan's noise"
+    if not np.allclose(artifact.plan.table_variances, _predicted(artifact.plan), rtol=_TOLERANCE, atol=0):
+        raise ArtifactError(PLAN, expected="the predicted variances that follow from it", given=Plain("different ones"))
+    return "standard errors, intervals and what the plan predicted follow from its noise"
+
+
+def _predicted(plan: Plan) -> Floats:
+    """The predicted variance of a cell of every table, worked out again."""
+    if plan.sources is None:
+        return structure_of(plan.workload, plan.frame, plan.groups).table_variances(plan.noise_variances())
+    return recovery_coefficients(plan.workload, plan.frame, plan.groups, plan.sources).times(plan.noise_variances())
 
 
 def _require_numbers(artifact: _Artifact, names: tuple[str, ...], expected: str) -> None:
