@@ -218,7 +218,7 @@ def read_plan(contents: Contents) -> Plan:
     text = contents.text(PLAN)
     try:
         plan = Plan.from_json(text)
-    except (PrivcubeError, ArithmeticError, MemoryError) as problem:
+    except PrivcubeError as problem:
         raise ArtifactError(PLAN, expected="a plan", given=Plain(str(problem))) from None
     _require_room(contents, MEASUREMENTS, plan.rows, 8)
     for stem, cells in zip(file_stems(plan.workload), plan.workload.sizes, strict=True):

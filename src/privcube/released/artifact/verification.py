@@ -126,6 +126,12 @@ class _Artifact:
         return stated_in(self.contents.document(MANIFEST))
 
     @cached_property
+    def expected(self) -> dict[str, Any]:
+        """What the manifest must state, given the plan and what it says of version and ledger."""
+        files = [*file_names(self.plan.workload), CHECKSUMS]
+        return manifest(self.plan, provenance_from(self.stated), files, self.stated["privcube"])
+
+    @cached_property
     def release(self) -> Release:
         made = Release(self.measured[0], provenance_from(self.stated))
         made.recover(self._progress)
@@ -199,9 +205,7 @@ def _ratio(amount: Fraction) -> str:
 
 
 def _manifest(artifact: _Artifact) -> _Finding:
-    stated = artifact.stated
-    files = [*file_names(artifact.plan.workload), CHECKSUMS]
-    expected = manifest(artifact.plan, provenance_from(stated), files, stated["privcube"])
+    stated, expected = artifact.stated, artifact.expected
     for field in expected:
         if stated[field] != expected[field]:
             raise ArtifactError(f"{MANIFEST}, {field}", expected="what follows from the plan", given=stated[field])
@@ -211,7 +215,7 @@ def _manifest(artifact: _Artifact) -> _Finding:
 
 def _statements(artifact: _Artifact) -> _Finding:
     """Compare the statements word for word; if another version wrote them in other words, check their facts."""
-    plan, stated, in_other_words = artifact.plan, artifact.stated, []
+    plan, stated, in_other_words = artifact.plan, artifact.expected, []
     for name, text, facts in (
         (STATEMENT, privacy_statement, statement_facts),
         (REGISTRY, registry_record, registry_facts),
