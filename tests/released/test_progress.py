@@ -91,7 +91,7 @@ def test_checks_tell_of_every_table(tmp_path: Path) -> None:
     news = heard(lambda progress: found.extend(verify(tmp_path / "out", progress=progress)))
     assert all(check.passed for check in found)
     assert sorted(stages(news)) == [CHECKING, RECOVERING]
-    assert (CHECKING, 3 * len(WORKLOAD), 3 * len(WORKLOAD)) in news
+    assert (CHECKING, 2 * len(WORKLOAD), 2 * len(WORKLOAD)) in news
 
 
 @pytest.mark.parametrize("format", FORMATS)

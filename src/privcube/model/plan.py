@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import Plain, PlanError
-from privcube.model.documents.plans import digest_of, plan_document, plan_parts
+from privcube.model.documents.plans import changed_plan, digest_of, plan_document, plan_parts
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, group_rows, has_helmert
 from privcube.model.options import PlanOptions
@@ -167,8 +167,15 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan, check it like any other, and refuse it if its digest does not match."""
-        return cls(**plan_parts(text))
+        """Read a plan, check it like any other, and refuse it if its digest does not match.
+
+        The digest must be that of the text and that of the plan: nothing in the text is rounded, ignored or guessed.
+        """
+        parts, digest = plan_parts(text)
+        made = cls(**parts)
+        if made.digest != digest:
+            raise changed_plan()
+        return made
 
     def __repr__(self) -> str:
         tables = "1 table" if len(self.workload) == 1 else f"{len(self.workload):,} tables"

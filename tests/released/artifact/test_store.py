@@ -115,7 +115,7 @@ def test_comes_back_and_passes_every_check(kind: str, tmp_path: Path) -> None:
         "tables",
         "errors",
         "agreement",
-        "labels",
+        "bytes",
         "index",
         "ledger head",
     ]

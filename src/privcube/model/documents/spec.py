@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from privcube.errors import GuaranteeError, Plain, SpecError
 from privcube.model.amounts import Amount, decimal_text
-from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, attribute_from, present
+from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, present, schema_from
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.toml_reader import Section
 from privcube.model.options import PlanOptions
@@ -177,7 +177,7 @@ def _from_document(document: dict[str, Any]) -> Spec:
         data=source,
         guarantee=guarantee,
         ledger=_ledger(privacy, privacy.amounts(totals), protected),
-        schema=Schema(attribute_from(section) for section in root.sections("attributes", ATTRIBUTE_KEYS)),
+        schema=schema_from(root.sections("attributes", ATTRIBUTE_KEYS)),
         request=WorkloadRequest.from_section(root.section("workload", WorkloadRequest.KEYS)),
         options=PlanOptions(**cast(Any, {key: options.text(key) for key in options.given})),
         output=root.section("output", ("path",), required=False).text("path", "out"),
