@@ -17,6 +17,7 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
+from privcube.released.artifact.rehearsal import rehearse
 from privcube.released.artifact.store import is_unchanged, stage, synced_folder
 from privcube.released.release import Release
 from privcube.sensitive.drafting import draft_schema
@@ -75,14 +76,13 @@ def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), prog
     progress(PLANNING, 0, None)
     planned = _plan_of(spec, plan, progress)
     output = folder / spec.output
-    if os.path.lexists(output):
-        raise SpecError(
-            f"output {spec.output!r}", expected="a new folder (nothing is overwritten)", given=Plain("an existing one")
-        )
-    ledger = None if spec.ledger is None else _open(spec, folder)
+    _check_places(spec, folder)
     staged = output.parent / f".{output.name}.staged-{planned.digest[:12]}-{os.getpid()}"
     _make(staged)
+    ledger = None
     try:
+        rehearse(planned, staged)
+        ledger = None if spec.ledger is None else _open(spec, folder)
         source = spec.data.source if is_url(spec.data.source) else str(folder / spec.data.source)
         made = release(
             planned,
@@ -223,6 +223,24 @@ def is_url(text: str) -> bool:
 
 
 # Folders
+
+
+def _check_places(spec: Spec, folder: Path) -> None:
+    """The output must be new, and apart from the ledger and the records."""
+    output = folder / spec.output
+    subject = f"output {spec.output!r}"
+    if os.path.lexists(output):
+        raise SpecError(subject, expected="a new folder (nothing is overwritten)", given=Plain("an existing one"))
+    place = output.resolve()
+    if spec.ledger is not None and not is_url(spec.ledger.path):
+        ledger = (folder / spec.ledger.path).resolve()
+        own = [ledger, *(ledger.with_name(ledger.name + end) for end in ("-journal", "-wal", "-shm"))]
+        if place in (*own, *ledger.parents) or ledger in place.parents:
+            raise SpecError(subject, expected="a folder apart from the ledger", given=Plain("the place of the ledger"))
+    if not is_url(spec.data.source):
+        records = (folder / spec.data.source).resolve()
+        if records == place or records in place.parents:  # where the next release would read it as records
+            raise SpecError(subject, expected="a folder apart from the records", given=Plain("a place among them"))
 
 
 def _make(folder: Path) -> None:

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -156,6 +157,59 @@ def test_an_output_that_cannot_be_made_costs_nothing(said: Said, refused_here: S
     refused_here("release", "spec.toml", "--output", "no/such/folder")
     refused_here("release", "spec.toml", "--output", "spec.toml/out")
     assert _remaining(said) == "1.5"
+
+
+@pytest.mark.parametrize(
+    "output", ["ledger.db", "./a/../ledger.db", "link.db", "ledger.db-journal", "ledger.db/out", "people.csv/out"]
+)
+def test_an_output_in_the_place_of_ledger_or_records_costs_nothing(
+    refused_here: Said, ready: Path, output: str
+) -> None:
+    """Also before there is a ledger; it is not even made."""
+    (ready / "a").mkdir()
+    (ready / "link.db").symlink_to("ledger.db")
+    before = _files(ready)
+    assert f"output {str(ready / output)!r}: expected " in refused_here("release", "spec.toml", "--output", output)
+    assert _files(ready) == before
+
+
+def test_an_output_around_the_ledger_costs_nothing(refused_here: Said, ready: Path) -> None:
+    spec = ready / "spec.toml"
+    spec.write_text(spec.read_text(encoding="utf-8").replace("ledger.db", "out/ledger.db"), encoding="utf-8")
+    assert "expected a folder apart from the ledger" in refused_here("release", "spec.toml")
+
+
+def test_an_output_among_the_records_costs_nothing(refused_here: Said, ready: Path) -> None:
+    """The next release would take the tables for records."""
+    (ready / "data").mkdir()
+    (ready / "people.csv").rename(ready / "data" / "people.csv")
+    spec = ready / "spec.toml"
+    spec.write_text(spec.read_text(encoding="utf-8").replace('"people.csv"', '"data"'), encoding="utf-8")
+    before = _files(ready)
+    assert "expected a folder apart from the records" in refused_here("release", "spec.toml", "--output", "data/out")
+    assert _files(ready) == before
+
+
+def test_a_disk_without_room_costs_nothing(refused_here: Said, ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _files(ready)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=20_000))
+    assert "output: expected about 1 MB of room on its disk" in refused_here("release", "spec.toml")
+    assert _files(ready) == before
+
+
+@pytest.mark.parametrize("step", ["write_bytes", "fsync"])
+def test_a_folder_that_takes_no_files_costs_nothing(
+    refused_here: Said, ready: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Folders can be made in it, but the names are too long, say, or it cannot be synced."""
+    before = _files(ready)
+
+    def fail(*_: object) -> None:
+        raise OSError(36, "File name too long")
+
+    monkeypatch.setattr(*((Path, step, fail) if step == "write_bytes" else (os, step, fail)))
+    assert "output: expected a writable location, given File name too long" in refused_here("release", "spec.toml")
+    assert _files(ready) == before
 
 
 @pytest.mark.parametrize(

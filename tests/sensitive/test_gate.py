@@ -298,6 +298,27 @@ def test_the_classic_constant_and_drafts_are_for_looking_only() -> None:
 
 
 @pytest.mark.parametrize(
+    "guarantee", [PureDP("1e-12", max_rows_per_person=1000), ZCDP("1e-12", max_rows_per_person=10**9)]
+)
+def test_noise_that_cannot_be_drawn_is_refused_before_anything_else(guarantee) -> None:
+    engine = Cube()
+    made = plan(Workload.all_kway(SCHEMA, 1), guarantee, "marginals")
+    with pytest.raises(errors.GuaranteeError, match=r"noise (scale|variance): expected a fraction from"):
+        measure(made, engine, Book(engine), person="who")
+    assert engine.events == []
+
+
+def test_bundles_that_cannot_be_drawn_are_refused_before_anything_else() -> None:
+    """A plan that was made elsewhere: ours leave such bundles out."""
+    single = plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "fourier")
+    mutant = replace(with_bundles(single, bundles_by_weight(single)), guarantee=PureDP("1e-7"))
+    engine = Cube()
+    with pytest.raises(errors.GuaranteeError, match=r"bundle: expected a scale of at most"):
+        measure(mutant, engine, Book(engine))
+    assert engine.events == []
+
+
+@pytest.mark.parametrize(
     "counts",
     [
         np.array([1, -1]),
