@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from privcube.errors import LedgerError, Plain, PlanError, SpecError
-from privcube.model.amounts import decimal_text
+from privcube.errors import GuaranteeError, LedgerError, Plain, PlanError, SpecError, Told
+from privcube.model.amounts import decimal_text, shown
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.spec import DataSource, Spec
 from privcube.model.plan import Plan
@@ -57,22 +59,32 @@ def release(
     Tables are recovered when the first one is requested, or before this returns if `progress` is given, which is
     called at every stage (`privcube.progress`).
     """
-    payer = _Payer(MemoryLedger(plan.guarantee) if ledger is None else ledger)
-    engine = engine_for(source, table, query)
-    measured = measure(plan, engine, payer, person=person, progress=progress or silent)
-    made = Release(measured, payer.provenance)
-    if progress is not None:
-        made.recover(progress)
+    payer = ledger if isinstance(ledger, _Payer) else _Payer(ledger)
+    with payer.telling():
+        if payer.ledger is None:
+            payer.ledger = MemoryLedger(plan.guarantee)
+        engine = engine_for(source, table, query)
+        measured = measure(plan, engine, payer, person=person, progress=progress or silent)
+        made = Release(measured, payer.provenance)
+        if progress is not None:
+            made.recover(progress)
     return made
 
 
 def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), progress: Progress = silent) -> Path:
     """Publish a spec's release, from microdata to its output folder; paths are relative to `folder`, where the spec is.
 
-    The order of steps ensures that a crash costs budget, never privacy (`privcube.sensitive.ledger`): check what can be
-    checked without records; make the charge durable before reading a record; stage and sync the artifact; commit its
-    digest to the ledger; give the folder its final name; mark the release as published in the ledger.
+    The order of steps ensures that a crash costs budget, never privacy (`privcube.sensitive.ledger`), and that a
+    refusal costs nothing: check what can be checked without records; count; make the charge durable before drawing
+    noise (`privcube.sensitive.gate`); stage and sync the artifact; commit its digest to the ledger; give the folder its
+    final name; mark the release as published in the ledger. Whatever is raised has a note that says what was charged.
     """
+    payer = _Payer()
+    with payer.telling():
+        return _published(spec, plan, folder, payer, progress)
+
+
+def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progress: Progress) -> Path:
     progress(PLANNING, 0, None)
     planned = _plan_of(spec, plan, progress)
     output = folder / spec.output
@@ -82,12 +94,13 @@ def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), prog
     ledger = None
     try:
         rehearse(planned, staged)
-        ledger = None if spec.ledger is None else _open(spec, folder)
+        if spec.ledger is not None:
+            ledger = payer.ledger = _open(spec, folder)
         source = spec.data.source if is_url(spec.data.source) else str(folder / spec.data.source)
         made = release(
             planned,
             source,
-            ledger,
+            payer,
             person=spec.data.person,
             table=spec.data.table,
             query=spec.data.query,
@@ -181,20 +194,55 @@ def _open(spec: Spec, folder: Path, *, create: bool = True) -> DurableLedger:
     return open_ledger(location, dataset=dataset_name(spec.data), total=spec.ledger.total)
 
 
-class _Payer:
-    """Passes the one charge on to a ledger and keeps the receipt."""
+_UNCHARGED: Final = Told("Nothing was charged.")
+_UNKNOWN: Final = Told("Whether the budget was charged is not known; `privcube ledger` shows it.")
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+
+def nothing_charged() -> AbstractContextManager[None]:
+    """Note on whatever is raised that nothing was charged."""
+    return _Payer().telling()
+
+
+class _Payer:
+    """Passes the one charge on to a ledger, keeps the receipt, and says what was charged."""
+
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self.ledger = ledger
         self.provenance: dict[str, Any] = {}
+        self._said = _UNCHARGED
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Note on whatever is raised what was charged by then."""
+        try:
+            yield
+        except BaseException as problem:  # interrupts as well
+            if not any(isinstance(note, Told) for note in getattr(problem, "__notes__", ())):
+                problem.add_note(self._said)
+            raise
+
+    def afford(self, digest: str, guarantee: Guarantee) -> None:
+        """Ask the ledger."""
+        assert self.ledger is not None
+        self.ledger.afford(digest, guarantee)
 
     def charge(self, digest: str, guarantee: Guarantee) -> None:
         """Charge the ledger, and keep the receipt as provenance."""
-        receipt = self._ledger.charge(digest, guarantee)
+        assert self.ledger is not None
+        self._said = _UNKNOWN  # if it is interrupted, or the disk or the connection fails at the last moment
+        try:
+            receipt = self.ledger.charge(digest, guarantee)
+        except GuaranteeError:  # more than what is left
+            self._said = _UNCHARGED
+            raise
+        spent = ", ".join(f"{name} {shown(amount)}" for name, amount in guarantee.amounts.items())
         if isinstance(receipt, Receipt):
-            total = getattr(self._ledger, "total", guarantee)
+            total = getattr(self.ledger, "total", guarantee)
             amounts = {name: decimal_text(amount) for name, amount in total.amounts.items()}
             self.provenance = {"entry": receipt.number, "head": receipt.head, "total": amounts}
+            self._said = Told(f"The budget was charged: {spent}, as release {receipt.number} of the ledger.")
+        else:
+            self._said = Told(f"The budget was charged: {spent}; no ledger on disk records it.")
 
 
 def _is_committed(ledger: DurableLedger, staged: Path) -> bool:

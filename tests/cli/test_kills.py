@@ -24,10 +24,12 @@ import os, signal, sys
 from pathlib import Path
 import privcube.pipeline as pipeline
 from privcube import Spec
+from privcube.sensitive.engines.local import LocalEngine
+from privcube.sensitive.gate import SystemNoise
 from privcube.sensitive.ledger import DurableLedger
 
 owner, name, moment = sys.argv[1:4]
-place = DurableLedger if owner == "ledger" else pipeline
+place = {"ledger": DurableLedger, "engine": LocalEngine, "noise": SystemNoise}.get(owner, pipeline)
 original = getattr(place, name)
 
 def killed(*arguments, **named):
@@ -41,7 +43,9 @@ pipeline.publish(Spec.read("spec.toml"))
 STEPS = [
     (owner, name, moment)
     for owner, name in (
+        ("engine", "count"),
         ("ledger", "charge"),
+        ("noise", "laplace"),
         ("pipeline", "measure"),
         ("pipeline", "stage"),
         ("ledger", "commit"),
@@ -78,7 +82,8 @@ def test_a_kill_at_every_step(ready: Path, owner: str, name: str, moment: str) -
     assert ended.returncode == -signal.SIGKILL
     committed = [("ledger", "commit", "after"), ("pipeline", "_rename", "before"), ("pipeline", "_rename", "after")]
     published = (owner, name, moment) in [*committed, ("ledger", "publish", "before"), ("ledger", "publish", "after")]
-    uncharged = (owner, name, moment) in [("ledger", "charge", "before"), ("pipeline", "measure", "before")]
+    before = [("engine", "count", "before"), ("engine", "count", "after"), ("ledger", "charge", "before")]
+    uncharged = (owner, name, moment) in [*before, ("pipeline", "measure", "before")]
     assert check(ready) == ("published" if published else "nothing" if uncharged else "abandoned")
 
 

@@ -24,3 +24,7 @@ class MemoryLedger:
         """Take a release out of the total."""
         remaining(self._total, [*(spent for _, spent in self._charges), guarantee])
         self._charges.append((digest, guarantee))
+
+    def afford(self, digest: str, guarantee: Guarantee) -> None:
+        """Refuse what `charge` would refuse by now; nothing changes."""
+        remaining(self._total, [*(spent for _, spent in self._charges), guarantee])
