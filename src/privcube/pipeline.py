@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from privcube.errors import LedgerError, Plain, PlanError, SpecError
+from privcube.errors import GuaranteeError, LedgerError, Plain, PlanError, SpecError, Told
+from privcube.model.amounts import shown
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.spec import DataSource, Spec
 from privcube.model.plan import Plan
@@ -17,6 +20,7 @@ from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
 from privcube.released.artifact.manifest import amounts_text
+from privcube.released.artifact.rehearsal import rehearse
 from privcube.released.artifact.store import is_unchanged, stage, synced_folder
 from privcube.released.release import Release
 from privcube.sensitive.drafting import draft_schema
@@ -56,51 +60,62 @@ def release(
     Tables are recovered when the first one is requested, or before this returns if `progress` is given, which is
     called at every stage (`privcube.progress`).
     """
-    if isinstance(plan, Spec):
-        raise PlanError(
-            "plan",
-            expected="a plan, such as pc.plan(spec.workload, spec.guarantee), and a source",
-            given=Plain("a spec (`privcube release spec.toml` publishes one as a whole)"),
-        )
-    if not isinstance(plan, Plan):
-        raise PlanError("plan", expected="a privcube.Plan, as pc.plan makes it", given=plan)
-    if isinstance(ledger, _Payer):
-        payer = ledger
-    else:
-        name = str(source) if isinstance(source, str | Path) else f"{type(source).__module__}.{type(source).__name__}"
-        read = DataSource(source=name, table=table, query=query, person=person)
-        payer = _Payer(MemoryLedger(plan.guarantee) if ledger is None else ledger, source_name(read))
-    engine = engine_for(source, table, query)
-    measured = measure(plan, engine, payer, person=person, progress=progress or silent)
-    made = Release(measured, payer.provenance)
-    if progress is not None:
-        made.recover(progress)
+    payer = ledger if isinstance(ledger, _Payer) else _Payer(ledger, _source_read(source, table, query, person))
+    with payer.telling():
+        if isinstance(plan, Spec):
+            raise PlanError(
+                "plan",
+                expected="a plan, such as pc.plan(spec.workload, spec.guarantee), and a source",
+                given=Plain("a spec (`privcube release spec.toml` publishes one as a whole)"),
+            )
+        if not isinstance(plan, Plan):
+            raise PlanError("plan", expected="a privcube.Plan, as pc.plan makes it", given=plan)
+        if payer.ledger is None:
+            payer.ledger = MemoryLedger(plan.guarantee)
+        engine = engine_for(source, table, query)
+        measured = measure(plan, engine, payer, person=person, progress=progress or silent)
+        made = Release(measured, payer.provenance)
+        if progress is not None:
+            made.recover(progress)
     return made
+
+
+def _source_read(source: Any, table: str | None, query: str | None, person: str | None) -> str:
+    """What a ledger records of a source that no spec names."""
+    name = str(source) if isinstance(source, str | Path) else f"{type(source).__module__}.{type(source).__name__}"
+    return source_name(DataSource(source=name, table=table, query=query, person=person))
 
 
 def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), progress: Progress = silent) -> Path:
     """Publish a spec's release, from microdata to its output folder; paths are relative to `folder`, where the spec is.
 
-    The order of steps ensures that a crash costs budget, never privacy (`privcube.sensitive.ledger`): check what can be
-    checked without records; make the charge durable before reading a record; stage and sync the artifact; commit its
-    digest to the ledger; give the folder its final name; mark the release as published in the ledger.
+    The order of steps ensures that a crash costs budget, never privacy (`privcube.sensitive.ledger`), and that a
+    refusal costs nothing: check what can be checked without records; count; make the charge durable before drawing
+    noise (`privcube.sensitive.gate`); stage and sync the artifact; commit its digest to the ledger; give the folder its
+    final name; mark the release as published in the ledger. Whatever is raised has a note that says what was charged.
     """
+    payer = _Payer(None, source_name(spec.data))
+    with payer.telling():
+        return _published(spec, plan, folder, payer, progress)
+
+
+def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progress: Progress) -> Path:
     progress(PLANNING, 0, None)
     planned = _plan_of(spec, plan, progress)
     output = folder / spec.output
-    if os.path.lexists(output):
-        raise SpecError(
-            f"output {spec.output!r}", expected="a new folder (nothing is overwritten)", given=Plain("an existing one")
-        )
-    ledger = None if spec.ledger is None else _open(spec, folder)
+    _check_places(spec, folder)
     staged = output.parent / f".{output.name}.staged-{planned.digest[:12]}-{os.getpid()}"
     _make(staged)
+    ledger = None
     try:
+        rehearse(planned, staged)
+        if spec.ledger is not None:
+            ledger = payer.ledger = _open(spec, folder)
         source = spec.data.source if is_url(spec.data.source) else str(folder / spec.data.source)
         made = release(
             planned,
             source,
-            None if ledger is None else _Payer(ledger, source_name(spec.data)),
+            payer,
             person=spec.data.person,
             table=spec.data.table,
             query=spec.data.query,
@@ -214,21 +229,55 @@ def _open(spec: Spec, folder: Path, *, create: bool = True) -> DurableLedger:
     return found(location, dataset=spec.data.dataset, total=spec.ledger.total, source=source_name(spec.data))
 
 
-class _Payer:
-    """Passes the one charge on to a ledger, with the name of the source, and keeps the receipt."""
+_UNCHARGED: Final = Told("Nothing was charged.")
+_UNKNOWN: Final = Told("Whether the budget was charged is not known; `privcube ledger` shows it.")
 
-    def __init__(self, ledger: Ledger, source: str) -> None:
-        self._ledger, self._source = ledger, source
+
+def nothing_charged() -> AbstractContextManager[None]:
+    """Note on whatever is raised that nothing was charged."""
+    return _Payer(None, "").telling()
+
+
+class _Payer:
+    """Passes the one charge on to a ledger, with the source's name, keeps the receipt, and says what was charged."""
+
+    def __init__(self, ledger: Ledger | None, source: str) -> None:
+        self.ledger, self._source = ledger, source
         self.provenance: dict[str, Any] = {}
+        self._said = _UNCHARGED
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Note on whatever is raised what was charged by then."""
+        try:
+            yield
+        except BaseException as problem:  # interrupts as well
+            if not any(isinstance(note, Told) for note in getattr(problem, "__notes__", ())):
+                problem.add_note(self._said)
+            raise
+
+    def afford(self, digest: str, guarantee: Guarantee) -> None:
+        """Ask the ledger."""
+        assert self.ledger is not None
+        self.ledger.afford(digest, guarantee)
 
     def charge(self, digest: str, guarantee: Guarantee) -> None:
         """Charge the ledger, and keep the receipt as provenance."""
-        if isinstance(self._ledger, DurableLedger):
-            receipt = self._ledger.charge(digest, guarantee, self._source)
-            total = amounts_text(self._ledger.total)
-            self.provenance = {"entry": receipt.number, "head": receipt.head, "total": total}
-        else:
-            self._ledger.charge(digest, guarantee)
+        assert self.ledger is not None
+        self._said = _UNKNOWN  # if it is interrupted, or the disk or the connection fails at the last moment
+        spent = ", ".join(f"{name} {shown(amount)}" for name, amount in guarantee.amounts.items())
+        try:
+            if isinstance(self.ledger, DurableLedger):
+                receipt = self.ledger.charge(digest, guarantee, self._source)
+                total = amounts_text(self.ledger.total)
+                self.provenance = {"entry": receipt.number, "head": receipt.head, "total": total}
+                self._said = Told(f"The budget was charged: {spent}, as release {receipt.number} of the ledger.")
+            else:
+                self.ledger.charge(digest, guarantee)
+                self._said = Told(f"The budget was charged: {spent}; no ledger on disk records it.")
+        except GuaranteeError:  # more than what is left
+            self._said = _UNCHARGED
+            raise
 
 
 def _is_committed(ledger: DurableLedger, staged: Path) -> bool:
@@ -257,6 +306,24 @@ def is_url(text: str) -> bool:
 
 
 # Folders
+
+
+def _check_places(spec: Spec, folder: Path) -> None:
+    """The output must be new, and apart from the ledger and the records."""
+    output = folder / spec.output
+    subject = f"output {spec.output!r}"
+    if os.path.lexists(output):
+        raise SpecError(subject, expected="a new folder (nothing is overwritten)", given=Plain("an existing one"))
+    place = output.resolve()
+    if spec.ledger is not None and not is_url(spec.ledger.path):
+        ledger = (folder / spec.ledger.path).resolve()
+        own = [ledger, *(ledger.with_name(ledger.name + end) for end in ("-journal", "-wal", "-shm"))]
+        if place in (*own, *ledger.parents) or ledger in place.parents:
+            raise SpecError(subject, expected="a folder apart from the ledger", given=Plain("the place of the ledger"))
+    if not is_url(spec.data.source):
+        records = (folder / spec.data.source).resolve()
+        if records == place or records in place.parents:  # where the next release would read it as records
+            raise SpecError(subject, expected="a folder apart from the records", given=Plain("a place among them"))
 
 
 def _make(folder: Path) -> None:

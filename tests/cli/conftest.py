@@ -109,6 +109,7 @@ def refused_here(here: Here) -> Callable[..., str]:
         assert result.err.startswith("privcube: ")
         assert len(result.err.splitlines()) == 1, result.err
         assert "expected" in result.err
+        assert arguments[0] != "release" or "charged" in result.err
         return result.err
 
     return run

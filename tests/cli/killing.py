@@ -27,6 +27,8 @@ from privcube import Spec
 from privcube.errors import LedgerError
 from privcube.pipeline import is_url, ledger_status, recover_ledger
 from privcube.released.artifact.verification import verify
+from privcube.sensitive.engines.local import LocalEngine
+from privcube.sensitive.gate import SystemNoise
 from privcube.sensitive.ledger import DurableLedger
 
 MEMORY: Final = "/dev/shm"  # killed processes do not care, and syncs cost nothing
@@ -34,7 +36,9 @@ LOCK: Final = int.from_bytes(b"privcube")
 STEPS: Final = [
     (owner, name, moment)
     for owner, name in (
+        ("engine", "count"),
         ("ledger", "charge"),
+        ("noise", "laplace"),
         ("pipeline", "measure"),
         ("pipeline", "stage"),
         ("ledger", "commit"),
@@ -163,7 +167,8 @@ def at_every_step(template: str) -> list[tuple[str, str, str, str]]:
     for owner, name, moment in STEPS:
 
         def work(folder: Path, owner: str = owner, name: str = name, moment: str = moment) -> None:
-            place: Any = DurableLedger if owner == "ledger" else pipeline
+            places: dict[str, Any] = {"ledger": DurableLedger, "engine": LocalEngine, "noise": SystemNoise}
+            place = places.get(owner, pipeline)
             original = getattr(place, name)
 
             def killed(*arguments: Any, **named: Any) -> None:

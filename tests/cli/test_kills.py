@@ -27,7 +27,12 @@ PUBLISHED = [
     ("ledger", "publish", "before"),
     ("ledger", "publish", "after"),
 ]
-UNCHARGED = [("ledger", "charge", "before"), ("pipeline", "measure", "before")]
+UNCHARGED = [
+    ("engine", "count", "before"),
+    ("engine", "count", "after"),
+    ("ledger", "charge", "before"),
+    ("pipeline", "measure", "before"),
+]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.xdist_group("postgres"))])
@@ -54,7 +59,7 @@ def kill(request: pytest.FixtureRequest, ready: Path) -> Kill:
 
 def test_a_kill_at_every_step(kill: Kill) -> None:
     found = kill("at_every_step")
-    assert len(found) == 12
+    assert len(found) == 16
     for *step, outcome in found:
         charged = "published" if tuple(step) in PUBLISHED else "abandoned"
         assert outcome == ("nothing" if tuple(step) in UNCHARGED else charged), step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -12,11 +13,15 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from privcube import Release
+from privcube import PureDP, Release, Spec, pipeline
+from privcube.errors import LedgerError
+from privcube.sensitive.engines.local import LocalEngine
+from privcube.sensitive.ledger import DurableLedger
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Here = Callable[..., Any]
@@ -166,6 +171,59 @@ def test_an_output_that_cannot_be_made_costs_nothing(said: Said, refused_here: S
 
 
 @pytest.mark.parametrize(
+    "output", ["ledger.db", "./a/../ledger.db", "link.db", "ledger.db-journal", "ledger.db/out", "people.csv/out"]
+)
+def test_an_output_in_the_place_of_ledger_or_records_costs_nothing(
+    refused_here: Said, ready: Path, output: str
+) -> None:
+    """Also before there is a ledger; it is not even made."""
+    (ready / "a").mkdir()
+    (ready / "link.db").symlink_to("ledger.db")
+    before = _files(ready)
+    assert f"output {str(ready / output)!r}: expected " in refused_here("release", "spec.toml", "--output", output)
+    assert _files(ready) == before
+
+
+def test_an_output_around_the_ledger_costs_nothing(refused_here: Said, ready: Path) -> None:
+    spec = ready / "spec.toml"
+    spec.write_text(spec.read_text(encoding="utf-8").replace("ledger.db", "out/ledger.db"), encoding="utf-8")
+    assert "expected a folder apart from the ledger" in refused_here("release", "spec.toml")
+
+
+def test_an_output_among_the_records_costs_nothing(refused_here: Said, ready: Path) -> None:
+    """The next release would take the tables for records."""
+    (ready / "data").mkdir()
+    (ready / "people.csv").rename(ready / "data" / "people.csv")
+    spec = ready / "spec.toml"
+    spec.write_text(spec.read_text(encoding="utf-8").replace('"people.csv"', '"data"'), encoding="utf-8")
+    before = _files(ready)
+    assert "expected a folder apart from the records" in refused_here("release", "spec.toml", "--output", "data/out")
+    assert _files(ready) == before
+
+
+def test_a_disk_without_room_costs_nothing(refused_here: Said, ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _files(ready)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=20_000))
+    assert "output: expected about 1 MB of room on its disk" in refused_here("release", "spec.toml")
+    assert _files(ready) == before
+
+
+@pytest.mark.parametrize("step", ["write_bytes", "fsync"])
+def test_a_folder_that_takes_no_files_costs_nothing(
+    refused_here: Said, ready: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Folders can be made in it, but the names are too long, say, or it cannot be synced."""
+    before = _files(ready)
+
+    def fail(*_: object) -> None:
+        raise OSError(36, "File name too long")
+
+    monkeypatch.setattr(*((Path, step, fail) if step == "write_bytes" else (os, step, fail)))
+    assert "output: expected a writable location, given File name too long" in refused_here("release", "spec.toml")
+    assert _files(ready) == before
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [('"M"]', '"M", "X"]'), ('epsilon = "1"', 'epsilon = "0.5"'), ("all_kway = [1, 2]", "all_kway = [2]")],
     ids=["schema", "guarantee", "workload"],
@@ -212,19 +270,98 @@ def test_data_that_is_missing_or_lacks_a_column_costs_nothing(said: Said, refuse
     assert not (ready / "out").exists()
 
 
-def test_a_value_that_is_refused_leaves_the_charge_and_is_not_quoted(
-    said: Said, refused_here: Said, ready: Path
-) -> None:
-    """It is found while records are read, after the charge."""
+def test_a_value_that_is_refused_costs_nothing_and_is_not_quoted(said: Said, refused_here: Said, ready: Path) -> None:
+    """Three times, as a new user tries: the budget is still whole."""
     with (ready / "people.csv").open("a", encoding="utf-8") as stream:
         stream.write("CANARY,3\n")
-    sentence = refused_here("release", "spec.toml")
-    assert "column 'sex'" in sentence
-    assert "CANARY" not in sentence
-    assert _remaining(said) == "1.5"
+    for _ in range(3):
+        sentence = refused_here("release", "spec.toml")
+        assert "column 'sex'" in sentence
+        assert "CANARY" not in sentence
+        assert sentence.endswith(". Nothing was charged\n")
+    assert _remaining(said) == "2.5"
+    assert json.loads(said("ledger", "spec.toml", "--json"))["releases"] == []
     assert not (ready / "out").exists()
-    assert said("ledger", "recover", "spec.toml") == "release 1: abandoned\n"
     assert not [name for name in _files(ready) if "staged" in name]
+
+
+CHARGED = "The budget was charged: epsilon 1, as release 1 of the ledger"
+FAILURES = {
+    "counting": ("privcube.sensitive.engines.local.LocalEngine.count", "Nothing was charged", "2.5"),
+    "answering": ("privcube.sensitive.gate.exact_answers", "Nothing was charged", "2.5"),
+    "charging": (
+        "privcube.sensitive.ledger.DurableLedger.charge",
+        "Whether the budget was charged is not known; `privcube ledger` shows it",
+        "2.5",
+    ),
+    "drawing": ("privcube.sensitive.gate.SystemNoise.laplace", CHARGED, "1.5"),
+    "writing": ("privcube.pipeline.stage", CHARGED, "1.5"),
+    "naming": ("privcube.pipeline._rename", CHARGED, "1.5"),
+}
+RAISED = {
+    "refused": (LedgerError("it", expected="to work"), 2, "privcube: it: expected to work. "),
+    "of the system": (OSError(5, "broken"), 2, "privcube: expected to read and write, given 'broken'. "),
+    "inside": (RuntimeError("CANARY"), 70, "internal error RuntimeError; please report it with these lines. "),
+    "interrupted": (KeyboardInterrupt(), 130, "privcube: interrupted. "),
+}
+
+
+@pytest.mark.parametrize("raised", RAISED)
+@pytest.mark.parametrize("place", FAILURES)
+def test_every_failure_says_what_was_charged(
+    here: Here, said: Said, ready: Path, monkeypatch: pytest.MonkeyPatch, place: str, raised: str
+) -> None:
+    """Whatever is raised wherever, and what it says is what the ledger has."""
+    problem, code, begins = RAISED[raised]
+    name, told, remaining = FAILURES[place]
+
+    def fail(*_: object, **__: object) -> None:
+        raise problem
+
+    with monkeypatch.context() as patch:
+        problem.__notes__ = ["CANARY of a library"]
+        patch.setattr(name, fail)
+        result = here("release", "spec.toml")
+    assert result.code == code
+    assert begins + told in result.err
+    assert "CANARY" not in result.out + result.err
+    assert _remaining(said) == remaining
+
+
+def test_a_release_that_cannot_be_paid_for_counts_nothing(
+    said: Said, refused_here: Said, ready: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        said("release", "spec.toml", "--output", name)
+    ledger = (ready / "ledger.db").read_bytes()
+    monkeypatch.setattr("privcube.sensitive.engines.local.LocalEngine.count", None)
+    assert "costs at most what is left, 0.5" in refused_here("release", "spec.toml")
+    assert (ready / "ledger.db").read_bytes() == ledger
+
+
+def test_of_two_releases_that_both_could_be_paid_for_the_second_charges_nothing(
+    said: Said, refused_here: Said, ready: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process charges while this one counts."""
+    said("release", "spec.toml", "--output", "one")
+    count = LocalEngine.count
+
+    def meanwhile(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        monkeypatch.chdir(ready)
+        ledger_of(ready).charge("a" * 64, PureDP(1))
+        return count(*arguments)
+
+    monkeypatch.setattr(LocalEngine, "count", meanwhile)
+    sentence = refused_here("release", "spec.toml")
+    assert "costs at most what is left, 0.5" in sentence
+    assert "Nothing was charged" in sentence
+    assert _remaining(said) == "0.5"
+    assert not (ready / "out").exists()
+
+
+def ledger_of(folder: Path) -> DurableLedger:
+    return pipeline._open(Spec.read(folder / "spec.toml"), folder)
 
 
 def test_drafts_are_refused(said: Said, refused_here: Said, ready: Path) -> None:
@@ -457,7 +594,7 @@ WAITS = {
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
 def test_an_interrupted_release(ready: Path, said: Said, wait: str) -> None:
-    """Ctrl-C while records are read: one sentence, code 130, nothing left but the charge."""
+    """Ctrl-C while records are read: one sentence, code 130, nothing left and nothing charged."""
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW.format(wait=wait)],
         cwd=ready,
@@ -475,6 +612,6 @@ def test_an_interrupted_release(ready: Path, said: Said, wait: str) -> None:
         process.kill()
     assert process.returncode == 130
     assert out == ""
-    assert err.strip() == "privcube: interrupted; what a release has charged stays spent (see `privcube ledger`)"
-    assert _remaining(said) == "1.5"
+    assert err.strip() == "privcube: interrupted. Nothing was charged"
+    assert _remaining(said) == "2.5"
     assert not [name for name in _files(ready) if "staged" in name or name == "out"]

@@ -133,6 +133,15 @@ class Attribute:
         return self.cells - (self.other == "category") - (self.missing == "category")
 
     @property
+    def may_refuse(self) -> bool:
+        """Whether there are values that stop a release.
+
+        >>> Attribute("age", bins=[0, 18], missing="category", other="category", underflow="clamp").may_refuse
+        True
+        """
+        return "refuse" in (self.missing, self.other, *((self.underflow, self.overflow) if self.bins else ()))
+
+    @property
     def level_names(self) -> tuple[str, ...]:
         """The declared levels from fine to coarse, excluding single values and the total."""
         return tuple(level.name for level in self.levels)

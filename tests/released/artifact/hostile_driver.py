@@ -198,7 +198,7 @@ class Artifact:
             for kind in ("csv", "json-stat", "xlsx"):
                 target = self.folder.parent / f"export.{kind}"
                 target.unlink(missing_ok=True)
-                export(found, list(found.workload), kind, target)
+                export(found, target, format=kind)
         except PrivcubeError:
             pass
 

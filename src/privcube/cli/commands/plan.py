@@ -209,6 +209,13 @@ def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20
             f"Drafted from data, not yet confirmed: {', '.join(drafts)}. Check that their values are public knowledge "
             "and remove `draft = true`; a release refuses drafts."
         )
+    refusing = [attribute.name for attribute in schema if attribute.may_refuse]
+    if refusing:
+        from privcube.errors import listed
+
+        say()
+        say(f"Warning     Values that are missing or undeclared may stop the release: {listed(refusing)}.")
+        say("            If it fails, that tells that there are some. The policies category, drop and clamp avoid it.")
 
 
 def show_cautions(guarantee: Guarantee, expected_records: int | None) -> None:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 def release(spec: str, plan_file: str | None, effort: Effort | None, output: str | None, as_json: bool) -> None:
     """Publish the tables of SPEC in a new folder.
 
-    Counts the records, adds noise once, and recovers tables that agree. Everything that can be checked without
-    records is checked first. The ledger is charged before a record is read, and the charge stands even if the
-    release fails: a crash costs budget, never privacy. Nothing printed here depends on the records.
+    Counts the records, adds noise once, and recovers tables that agree. The ledger is charged when the records are
+    counted and before any noise is drawn: a refusal costs nothing, and a crash after the charge costs budget, never
+    privacy. Every refusal says what was charged. Nothing else printed here depends on the records.
 
     \b
     Example:
@@ -38,13 +38,15 @@ def release(spec: str, plan_file: str | None, effort: Effort | None, output: str
       privcube release spec.toml --plan plan.json --output tables-2024
     """
     from privcube.model.documents.spec import Spec
+    from privcube.pipeline import nothing_charged
 
-    declared = Spec.read(spec)
-    if output is not None:
-        declared = replace(declared, output=str(Path(output).absolute()))
-    if effort is not None:
-        declared = replace(declared, options=replace(declared.options, effort=effort))
-    plan = None if plan_file is None else _read_plan(plan_file)
+    with nothing_charged():
+        declared = Spec.read(spec)
+        if output is not None:
+            declared = replace(declared, output=str(Path(output).absolute()))
+        if effort is not None:
+            declared = replace(declared, options=replace(declared.options, effort=effort))
+        plan = None if plan_file is None else _read_plan(plan_file)
     place = publish_with_progress(declared, plan, Path(spec).parent)
     report = _report(declared, Path(spec).parent, place if output is None else Path(output))
     if as_json:

@@ -64,7 +64,7 @@ def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
             _account(stated),
         ],
         "How": [*mechanism(plan), post_processing(plan)],
-        "What is not protected": [f"- {line}" for line in _NOT_PROMISED],
+        "What is not protected": [f"- {line}" for line in _not_promised(plan)],
         "How to read the tables": _reading(plan),
         "How to check": [_checking()],
     }
@@ -153,8 +153,31 @@ def _account(stated: Mapping[str, Any]) -> str:
     ledger, total = stated["ledger"], stated["total"]
     if ledger is None:
         return "No ledger was kept: nothing records what else was released from the same data."
-    text = f"It was charged to a ledger before any record was read, as entry {ledger['entry']}, head {ledger['head']}."
+    text = f"It was charged to a ledger before any noise was drawn, as entry {ledger['entry']}, head {ledger['head']}."
     return text if total is None else f"{text} All releases in that ledger together are limited to {_amounts(total)}."
+
+
+def _not_promised(plan: Plan) -> tuple[str, ...]:
+    return (*_NOT_PROMISED, _failures(plan))
+
+
+def _failures(plan: Plan) -> str:
+    """What can be learned from a release that is refused."""
+    schema = plan.workload.schema
+    refusing = sum(attribute.may_refuse for attribute in schema)
+    if not refusing:
+        return (
+            "Every attribute has policies (category, drop or clamp) for missing and undeclared values, so none of them "
+            "could have stopped this release: whether it could be made says nothing about them. A record without the "
+            "person it belongs to does stop a release, if people are protected."
+        )
+    attributes = "the 1 attribute" if len(schema) == 1 else f"{refusing:,} of {len(schema):,} attributes"
+    return (
+        "Whether a release could be made is not protected. A missing or undeclared value that an attribute refuses "
+        "stops a release, and so does a record without the person it belongs to. Nothing is published or charged "
+        "then, but anyone who sees that it failed learns that there is such a record. Here "
+        f"{attributes} may refuse values. The policies category, drop and clamp refuse none."
+    )
 
 
 def mechanism(plan: Plan) -> list[str]:
@@ -272,7 +295,7 @@ def _record(plan: Plan, stated: Mapping[str, Any]) -> dict[str, Any]:
             },
             "deployment_model": {
                 "model_name": "Central",
-                "trust_assumptions": " ".join(_NOT_PROMISED),
+                "trust_assumptions": " ".join(_not_promised(plan)),
                 "release_type": _Blank("One release, Many releases"),
                 "data_source_type": _Blank("Static, Dynamic"),
                 "access_type": "Non-interactive",

@@ -2,18 +2,18 @@
 
 A release goes through it in this order:
 
-    charge      reserved: the cost is taken, on disk, before a record is read
+    charge      reserved: the cost is taken, on disk, before noise is drawn
     commit      committed: the artifact lies in its staged folder, on disk; the ledger knows its SHA-256
     publish     published: the folder has its final name
 
 Formal guarantee. A crash costs budget, never privacy. Let R be the releases whose noisy numbers anybody can have seen.
-- `charge` returns only when its event is on disk, and the gate reads no record before it returns. So each release in R
+- `charge` returns only when its event is on disk, and the gate draws no noise before it returns. So each release in R
   was reserved, and stays so: events are never removed, and no event lowers what is spent.
 - `charge` decides while it holds the ledger's only lock for writing, on all events up to that moment, and adds the
   very next one. Two processes cannot both decide on the same events, as no two events can have one place in the chain.
   So the reserved releases, and R among them, never cost more than the total; by composition R satisfies it.
 - A crash at any moment leaves a ledger with or without the event that was being written. Without it, nothing was
-  returned, and nothing was read. With it, the budget is spent for a release that may not be in R. That is the loss.
+  returned, and no noise was drawn. With it, the budget is spent for a release that may not be in R. That is the loss.
 - A committed release can only be published as the bytes whose digest was recorded, so doing it again after a crash
   reveals nothing new. A reserved one has no bytes on record; it can only be abandoned, and is not drawn again.
 
@@ -103,6 +103,12 @@ class DurableLedger:
     def abandon(self, number: int) -> None:
         """Record that a reserved or committed release will not be published. Its cost stays spent."""
         self._append(lambda account: account.abandon(number, _now()))
+
+    def afford(self, digest: str, guarantee: Guarantee) -> None:
+        """Refuse what `charge` would refuse by now, also if the ledger cannot be written to; no event is written."""
+        seen = self._seen
+        with self._store.writing() as (rows, _):
+            self._verified(rows, seen).reserve(digest, guarantee, _now())
 
     def account(self) -> Account:
         """Everything that the events add up to, all of them checked, at one moment."""

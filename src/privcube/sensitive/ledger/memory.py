@@ -25,5 +25,9 @@ class MemoryLedger:
     def charge(self, digest: str, guarantee: Guarantee) -> None:
         """Take a release out of the total."""
         with self._deciding:
-            remaining(self._total, [*(spent for _, spent in self._charges), guarantee])
+            self.afford(digest, guarantee)
             self._charges.append((digest, guarantee))
+
+    def afford(self, digest: str, guarantee: Guarantee) -> None:
+        """Refuse what `charge` would refuse by now; nothing changes."""
+        remaining(self._total, [*(spent for _, spent in self._charges), guarantee])
