@@ -56,13 +56,13 @@ def release(
     Tables are recovered when the first one is requested, or before this returns if `progress` is given, which is
     called at every stage (`privcube.progress`).
     """
-    if isinstance(ledger, _Payer):
+    engine = engine_for(source, table, query)
+    if isinstance(ledger, _Payer):  # from `publish`, which knows how the spec spells the source
         payer = ledger
     else:
         name = str(source) if isinstance(source, str | Path) else f"{type(source).__module__}.{type(source).__name__}"
         read = DataSource(source=name, table=table, query=query, person=person)
         payer = _Payer(MemoryLedger(plan.guarantee) if ledger is None else ledger, source_name(read))
-    engine = engine_for(source, table, query)
     measured = measure(plan, engine, payer, person=person, progress=progress or silent)
     made = Release(measured, payer.provenance)
     if progress is not None:
