@@ -60,7 +60,7 @@ def release(
     Tables are recovered when the first one is requested, or before this returns if `progress` is given, which is
     called at every stage (`privcube.progress`).
     """
-    payer = ledger if isinstance(ledger, _Payer) else _Payer(ledger, _source_read(source, table, query, person))
+    payer = ledger if isinstance(ledger, _Payer) else _Payer(ledger)  # `publish` knows how the spec spells the source
     with payer.telling():
         if isinstance(plan, Spec):
             raise PlanError(
@@ -73,6 +73,7 @@ def release(
         if payer.ledger is None:
             payer.ledger = MemoryLedger(plan.guarantee)
         engine = engine_for(source, table, query)
+        payer.source = payer.source or _source_read(source, table, query, person)
         measured = measure(plan, engine, payer, person=person, progress=progress or silent)
         made = Release(measured, payer.provenance)
         if progress is not None:
@@ -94,7 +95,7 @@ def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), prog
     noise (`privcube.sensitive.gate`); stage and sync the artifact; commit its digest to the ledger; give the folder its
     final name; mark the release as published in the ledger. Whatever is raised has a note that says what was charged.
     """
-    payer = _Payer(None, source_name(spec.data))
+    payer = _Payer(source=source_name(spec.data))
     with payer.telling():
         return _published(spec, plan, folder, payer, progress)
 
@@ -235,14 +236,14 @@ _UNKNOWN: Final = Told("Whether the budget was charged is not known; `privcube l
 
 def nothing_charged() -> AbstractContextManager[None]:
     """Note on whatever is raised that nothing was charged."""
-    return _Payer(None, "").telling()
+    return _Payer().telling()
 
 
 class _Payer:
     """Passes the one charge on to a ledger, with the source's name, keeps the receipt, and says what was charged."""
 
-    def __init__(self, ledger: Ledger | None, source: str) -> None:
-        self.ledger, self._source = ledger, source
+    def __init__(self, ledger: Ledger | None = None, source: str | None = None) -> None:
+        self.ledger, self.source = ledger, source
         self.provenance: dict[str, Any] = {}
         self._said = _UNCHARGED
 
@@ -268,7 +269,7 @@ class _Payer:
         spent = ", ".join(f"{name} {shown(amount)}" for name, amount in guarantee.amounts.items())
         try:
             if isinstance(self.ledger, DurableLedger):
-                receipt = self.ledger.charge(digest, guarantee, self._source)
+                receipt = self.ledger.charge(digest, guarantee, self.source)
                 total = amounts_text(self.ledger.total)
                 self.provenance = {"entry": receipt.number, "head": receipt.head, "total": total}
                 self._said = Told(f"The budget was charged: {spent}, as release {receipt.number} of the ledger.")

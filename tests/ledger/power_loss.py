@@ -16,7 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-CALLS = "openat,write,pwrite64,ftruncate,fsync,fdatasync,close,link,linkat,unlink,unlinkat,rename,renameat,renameat2"
+# With a question mark: not every processor has it.
+CALLS = (
+    "openat,write,pwrite64,ftruncate,fsync,fdatasync,close,?link,linkat,?unlink,unlinkat,?rename,?renameat,renameat2"
+)
 _CALL = re.compile(r"(\w+)\((.*)\) += (\d+)$")
 _TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
 
@@ -81,6 +84,12 @@ class Disk:
 def _renamed(names: dict[str, File], name: str, file: File | None) -> dict[str, File]:
     others = {each: known for each, known in names.items() if each != name}
     return others if file is None else {**others, name: file}
+
+
+def can_record() -> bool:
+    """Whether there is strace, and it may look at other processes."""
+    found = shutil.which("strace")
+    return found is not None and not subprocess.run([found, "-o", "/dev/null", "true"], check=False).returncode
 
 
 def recorded(folder: Path, log: Path, *arguments: str) -> list[Call]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import pairwise
@@ -324,6 +324,47 @@ def test_an_event_that_is_none(event: Any) -> None:
     digest = hashlib.sha256(f"1\n{first.hash}\n{event}".encode()).hexdigest()
     with pytest.raises(LedgerError, match="event 1: expected"):
         Account("ledger", [first, Row(1, first.hash, event, digest)])
+
+
+HOSTILE = [
+    None, True, -1, 0, 7, 1.5, float("nan"), float("inf"), 10**400, "", "x", "\udc80", "\0", "1/0", "1e999999999", "-1",
+    "9" * 5000, "0" * 64, [], [[]], {}, {"": None}, {"epsilon": "1"}, {"amounts": {}}, "privcube ledger 1",
+]  # fmt: skip
+
+
+def with_hostile_values(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every field at every depth replaced by every value, removed, and joined by another one."""
+    for name, value in document.items():
+        yield {each: known for each, known in document.items() if each != name}
+        for hostile in HOSTILE:
+            yield {**document, name: hostile}
+        for inner in with_hostile_values(value) if isinstance(value, dict) else ():
+            yield {**document, name: inner}
+    for hostile in HOSTILE:
+        yield {**document, "more": hostile}
+
+
+def test_hostile_events_are_refused_in_our_words_or_cost_the_same() -> None:
+    """Hashes are right; free text alone may differ: folders, the source, the salt, the name of an old ledger."""
+    documents = [{**OPENED, "format": "privcube ledger 1"}, {**RESERVED, "source": "a.csv"}, COMMITTED, PUBLISHED]
+    tried = read = 0
+    for place, document in enumerate(documents):
+        for hostile in with_hostile_values({"time": STAMP, **document}):
+            tried += 1
+            try:
+                account = Account("ledger", chain(*documents[:place], hostile, *documents[place + 1 :]))
+            except LedgerError:
+                continue
+            read += 1
+            assert account.total == PureDP(1)
+            assert account.left == Fraction(4, 10)
+            assert (account.entries[1].plan, account.entries[1].artifact) in (
+                (PLAN, ARTIFACT),
+                ("0" * 64, ARTIFACT),
+                (PLAN, "0" * 64),
+            )
+    assert tried > 1000
+    assert 20 < read < 100
 
 
 GOOD = chain(OPENED, RESERVED, COMMITTED, PUBLISHED, SECOND)

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from power_loss import images, recorded, restored
+from power_loss import can_record, images, recorded, restored
 
 from privcube import PureDP
 from privcube.errors import LedgerError
@@ -80,7 +80,7 @@ def test_charges_survive_a_crash_of_the_server(database: str, crash_server: Call
     assert all(ledger.contains(receipt.head) for receipt in receipts)
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="system calls are recorded by strace")
+@pytest.mark.skipif(not can_record(), reason="system calls are recorded by strace")
 @pytest.mark.parametrize("synchronous", ["EXTRA", "FULL", "OFF"])
 def test_a_power_cut_loses_no_charge(folder: Path, tmp_path: Path, synchronous: str) -> None:
     """At every moment, whatever part of the unsynced writes survives. With fewer syncs than ours, charges are lost."""
