@@ -12,7 +12,8 @@ that is left out. If E is a multiple of some number, w is then lowered to the ne
 
 *Wide.* Where no draw moves the number by more than a small part of its standard error, or where draws depend on each
 other (bundles), the interval is that of continuous noise with the same variance and kurtosis, plus half of the largest
-step. For a single draw of Laplace noise this is proved: P(|z| >= k) <= P(|continuous| >= k - 1/2).
+step. In bundles the continuous noise has the same scale. For a single draw of Laplace noise this is proved:
+P(|z| >= k) <= P(|continuous| >= k - 1/2).
 
 See THEORY section 11.1.
 """
@@ -65,6 +66,7 @@ class ErrorLaw:
     step: float  # how far the number moves, at most, if a draw moves by 1
     terms: tuple[Term, ...] | None = None  # None if the noise is wide or not independent
     moved: float = math.inf  # without terms: at least the probability that the error is not 0
+    continuous: float = 0.0  # the variance under continuous noise, where draws depend on each other
 
     @classmethod
     def of(cls, noise: NoiseKind, weights: Floats, counts: Floats, parameters: Floats) -> ErrorLaw:
@@ -86,7 +88,7 @@ class ErrorLaw:
         if self.terms is None and self.moved <= 1 - confidence:
             return 0.0
         if self.terms is None:
-            wide = interval_factor(self.kurtosis, confidence) * math.sqrt(self.variance)
+            wide = interval_factor(self.kurtosis, confidence) * math.sqrt(max(self.variance, self.continuous))
             return wide + self.step / 2
         known_confidence(confidence)
         wrong = 1 - confidence
@@ -265,7 +267,7 @@ def _smoothed_quantile(terms: tuple[Term, ...], confidence: float) -> float:
     points = min(math.ceil(reached / smoothing * period / (2 * math.pi)), _MOST_POINTS)
     points = 1 << math.ceil(math.log2(max(points, 64)))
     smoothing = max(smoothing, reached * period / (2 * math.pi * points))
-    t = 2 * np.pi / period * np.arange(1, points + 1)
+    t = np.asarray(2 * np.pi / period * np.arange(1, points + 1), dtype=np.float64)
     own = np.sinc(t * smoothing / (_UNIFORMS * np.pi)) ** _UNIFORMS
     for term in terms:
         own *= characteristic(term.noise, term.parameter, term.weight * t) ** term.draws

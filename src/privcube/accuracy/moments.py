@@ -3,7 +3,7 @@
 For Laplace and Gaussian noise it is never above (sinh x >= x; Canonne, Kamath and Steinke 2020). In a bundle of unequal
 groups, rows of the largest group may exceed it, usually by a few percent.
 
-See THEORY section 11.
+See THEORY section 11, and THEORY section 11.1 for intervals.
 """
 
 from __future__ import annotations
