@@ -190,7 +190,7 @@ class ErrorBars:
             draws = _draws(list(zip(rows, norms, strict=True)), same.ravel(), repeats, self._weighted_by[kept])
             return replace(ErrorLaw.of(noise, *draws), variance=variance)
         used = np.array([repeated * np.count_nonzero(own) for own, repeated in rows])[same.ravel()] * repeats
-        moved = float(used @ self._drawn[kept])  # a whole number z is not 0 with a probability of at most E z^2
+        moved = float(used @ self._drawn[kept])
         return ErrorLaw(variance, kurtosis, step, moved=moved, continuous=continuous)
 
     def _fourth_of(

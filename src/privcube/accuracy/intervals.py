@@ -65,7 +65,7 @@ class ErrorLaw:
     kurtosis: float  # excess: 0 if normal, 3 if Laplace
     step: float  # how far the number moves, at most, if a draw moves by 1
     terms: tuple[Term, ...] | None = None  # None if the noise is wide or not independent
-    moved: float = math.inf  # without terms: at least the probability that the error is not 0
+    moved: float = math.inf  # the sum of E z^2 over all draws: at least the probability that the error is not 0
     continuous: float = 0.0  # the variance under continuous noise, where draws depend on each other
 
     @classmethod
@@ -74,7 +74,8 @@ class ErrorLaw:
         terms = _united(noise, np.abs(weights), counts, parameters)
         variance, fourth = _cumulants(terms)
         kurtosis, step = fourth / variance**2 if variance**2 > 0 else 0.0, max((t.weight for t in terms), default=0.0)
-        return cls(variance, kurtosis, step, None if is_wide(variance, kurtosis, step) else _few(terms))
+        moved = math.fsum(t.draws * drawn_variance(t.noise, t.parameter) for t in terms)
+        return cls(variance, kurtosis, step, None if is_wide(variance, kurtosis, step) else _few(terms), moved)
 
     def half_width(self, confidence: float) -> float:
         """The half-width of an interval around the number that contains the true one at a given confidence.
@@ -85,12 +86,11 @@ class ErrorLaw:
         >>> round(ErrorLaw.of("laplace", one, one, 2 * one).half_width(0.95), 3)
         3.0
         """
-        if self.terms is None and self.moved <= 1 - confidence:
+        if self.moved <= 1 - known_confidence(confidence):
             return 0.0
         if self.terms is None:
             wide = interval_factor(self.kurtosis, confidence) * math.sqrt(max(self.variance, self.continuous))
             return wide + self.step / 2
-        known_confidence(confidence)
         wrong = 1 - confidence
         if wrong >= _RAREST:
             return _exact(self.terms, confidence)
