@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -225,18 +224,18 @@ def worst(results: list[Found]) -> tuple[float, str]:
 
 
 def _short(case: Case) -> bool:
-    """Whether a case is in the short form: a fixed choice of one in eight."""
-    return SCALE > 1 or zlib.crc32(case.name.encode()) % 8 == 0
+    """Whether a case is in the short form: where continuous quantiles failed; without the search, which takes long."""
+    return case.guarantee in (pc.PureDP("4.5"), pc.ZCDP("2.4")) and case.strategy != "search"
 
 
-@pytest.mark.parametrize("seed", range(12 * SCALE))
+@pytest.mark.parametrize("seed", range(5 * SCALE))
 def test_intervals_of_any_plan_cover(seed: int) -> None:
     case = any_case(seed)
     logarithm, what = worst(found(case, 1_000))
     assert logarithm > math.log(CHANCE), (case.name, what)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if _short(case)], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [case for case in CASES if SCALE > 1 or _short(case)], ids=lambda case: case.name)
 def test_intervals_cover_what_they_say(case: Case) -> None:
     logarithm, what = worst(found(case, DRAWS))
     assert logarithm > math.log(CHANCE), what

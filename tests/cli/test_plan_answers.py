@@ -104,16 +104,16 @@ def test_the_first_strategy_is_the_one_that_auto_takes(said: Said, write_spec: W
 
 
 def test_relative_errors_of_counts(said: Said, write_spec: Write) -> None:
-    """A single discrete Laplace draw of scale 1 stays within 2.12 standard errors of 1.357 in 95 % of cases."""
+    """A single discrete Laplace draw of scale 1 is within 3 in 97.3 % of cases, and within 2 in only 92.7 %."""
     write_spec(plan=BASE_COUNTS)
     (_, _, both) = _answer(said, "--count", "50,500")["relative_errors"]
     assert both["table"] == "sex x age"
-    assert both["margin"] == pytest.approx(2.118 * 1.841347**0.5, rel=1e-2)
+    assert both["margin"] == 3
     assert both["relative_error"] == pytest.approx({"50": both["margin"] / 50, "500": both["margin"] / 500})
     text = said("plan", "spec.toml", "--count", "50,500")
     assert "Expected relative error (95% confidence)" in text
     (line,) = [line.split() for line in text.splitlines() if line.startswith("sex x age ") and "±" in line]
-    assert line[3:] == ["±", "2.9", f"{2 * both['margin']:.2g}%", f"{both['margin'] / 5:.2g}%"]
+    assert line[3:] == ["±", "3.0", f"{2 * both['margin']:.2g}%", f"{both['margin'] / 5:.2g}%"]
 
 
 def test_relative_errors_of_a_few_sizes_if_none_is_given(said: Said, write_spec: Write) -> None:
@@ -148,9 +148,9 @@ def test_the_budget_for_an_accuracy(
     wanted = round(now / finer, 1)
     found = _answer(said, "--accuracy", f"{wanted} at 90% on age x sex")["accuracy"]
     before = float(privacy.split('"')[1])
-    precision = 0.1 if "delta" in privacy and "classic" not in privacy else 0.005
+    precision = 0.1 if "delta" in privacy and "classic" not in privacy else 0.015  # margins are whole numbers here
     assert float(found["needed"][name]) == pytest.approx(before * finer**power, rel=precision)
-    assert 0.995 * wanted < found["margin_then"] <= wanted
+    assert 0.995 * int(wanted) < found["margin_then"] <= wanted
     write_spec(
         privacy=privacy.replace(f'"{privacy.split(chr(34))[1]}"', f'"{found["needed"][name]}"', 1), plan=BASE_COUNTS
     )

@@ -176,21 +176,22 @@ class ErrorBars:
         fourths /= self._weighted_by**4
         variance = float(squares @ self._drawn)
         step = float(np.max(steps[same.ravel()] / (repeats * self._weighted_by[kept])))
-        if not isinstance(self._plan.guarantee, PureDP):
-            narrow, fourth = not is_wide(variance, 0.0, step), 0.0
-        else:
+        pure, continuous, fourth = isinstance(self._plan.guarantee, PureDP), 0.0, 0.0
+        if pure and np.any(np.delete(squares, self._single) > _NOTHING * squares.max()):  # bundles
             patterns = dict(zip(kept.tolist(), zip(same.ravel().tolist(), repeats.tolist(), strict=True), strict=True))
-            fourth = float(self._fourth_cumulants @ fourths[self._single])
+            continuous = float(squares @ np.maximum(self._drawn, self._weighted_by))
+            fourth = 3 * float(self._weighted_by[self._single] ** 2 @ fourths[self._single])
             fourth += sum(self._fourth_of(bundle, footprint, rows, patterns, fourths) for bundle in self._bundled)
-            bundled = bool(np.any(squares) and np.any(np.delete(squares, self._single) > _NOTHING * squares.max()))
-            narrow = not bundled and not is_wide(variance, fourth / variance**2 if variance**2 > 0 else 0.0, step)
-        if narrow:
-            noise: NoiseKind = "laplace" if isinstance(self._plan.guarantee, PureDP) else "gaussian"
+        elif pure:
+            fourth = float(self._fourth_cumulants @ fourths[self._single])
+        kurtosis = fourth / max(variance, continuous) ** 2 if max(variance, continuous) ** 2 > 0 else 0.0
+        if not continuous and not is_wide(variance, kurtosis, step):
+            noise: NoiseKind = "laplace" if pure else "gaussian"
             draws = _draws(list(zip(rows, norms, strict=True)), same.ravel(), repeats, self._weighted_by[kept])
             return replace(ErrorLaw.of(noise, *draws), variance=variance)
         used = np.array([repeated * np.count_nonzero(own) for own, repeated in rows])[same.ravel()] * repeats
-        moved = float(used @ self._drawn[kept])  # a whole number z is not 0 with a probability of at most E z^2
-        return ErrorLaw(variance, fourth / variance**2 if variance**2 > 0 else 0.0, step, moved=moved)
+        moved = float(used @ self._drawn[kept])
+        return ErrorLaw(variance, kurtosis, step, moved=moved, continuous=continuous)
 
     def _fourth_of(
         self,

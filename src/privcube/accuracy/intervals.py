@@ -12,7 +12,8 @@ that is left out. If E is a multiple of some number, w is then lowered to the ne
 
 *Wide.* Where no draw moves the number by more than a small part of its standard error, or where draws depend on each
 other (bundles), the interval is that of continuous noise with the same variance and kurtosis, plus half of the largest
-step. For a single draw of Laplace noise this is proved: P(|z| >= k) <= P(|continuous| >= k - 1/2).
+step. In bundles the continuous noise has the same scale. For a single draw of Laplace noise this is proved:
+P(|z| >= k) <= P(|continuous| >= k - 1/2).
 
 See THEORY section 11.1.
 """
@@ -64,7 +65,8 @@ class ErrorLaw:
     kurtosis: float  # excess: 0 if normal, 3 if Laplace
     step: float  # how far the number moves, at most, if a draw moves by 1
     terms: tuple[Term, ...] | None = None  # None if the noise is wide or not independent
-    moved: float = math.inf  # without terms: at least the probability that the error is not 0
+    moved: float = math.inf  # the sum of E z^2 over all draws: at least the probability that the error is not 0
+    continuous: float = 0.0  # the variance under continuous noise, where draws depend on each other
 
     @classmethod
     def of(cls, noise: NoiseKind, weights: Floats, counts: Floats, parameters: Floats) -> ErrorLaw:
@@ -72,7 +74,8 @@ class ErrorLaw:
         terms = _united(noise, np.abs(weights), counts, parameters)
         variance, fourth = _cumulants(terms)
         kurtosis, step = fourth / variance**2 if variance**2 > 0 else 0.0, max((t.weight for t in terms), default=0.0)
-        return cls(variance, kurtosis, step, None if is_wide(variance, kurtosis, step) else _few(terms))
+        moved = math.fsum(t.draws * drawn_variance(t.noise, t.parameter) for t in terms)
+        return cls(variance, kurtosis, step, None if is_wide(variance, kurtosis, step) else _few(terms), moved)
 
     def half_width(self, confidence: float) -> float:
         """The half-width of an interval around the number that contains the true one at a given confidence.
@@ -83,12 +86,11 @@ class ErrorLaw:
         >>> round(ErrorLaw.of("laplace", one, one, 2 * one).half_width(0.95), 3)
         3.0
         """
-        if self.terms is None and self.moved <= 1 - confidence:
+        if self.moved <= 1 - known_confidence(confidence):
             return 0.0
         if self.terms is None:
-            wide = interval_factor(self.kurtosis, confidence) * math.sqrt(self.variance)
+            wide = interval_factor(self.kurtosis, confidence) * math.sqrt(max(self.variance, self.continuous))
             return wide + self.step / 2
-        known_confidence(confidence)
         wrong = 1 - confidence
         if wrong >= _RAREST:
             return _exact(self.terms, confidence)
@@ -265,7 +267,7 @@ def _smoothed_quantile(terms: tuple[Term, ...], confidence: float) -> float:
     points = min(math.ceil(reached / smoothing * period / (2 * math.pi)), _MOST_POINTS)
     points = 1 << math.ceil(math.log2(max(points, 64)))
     smoothing = max(smoothing, reached * period / (2 * math.pi * points))
-    t = 2 * np.pi / period * np.arange(1, points + 1)
+    t = np.asarray(2 * np.pi / period * np.arange(1, points + 1), dtype=np.float64)
     own = np.sinc(t * smoothing / (_UNIFORMS * np.pi)) ** _UNIFORMS
     for term in terms:
         own *= characteristic(term.noise, term.parameter, term.weight * t) ** term.draws

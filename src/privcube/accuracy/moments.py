@@ -3,7 +3,7 @@
 For Laplace and Gaussian noise it is never above (sinh x >= x; Canonne, Kamath and Steinke 2020). In a bundle of unequal
 groups, rows of the largest group may exceed it, usually by a few percent.
 
-See THEORY section 11.
+See THEORY section 11, and THEORY section 11.1 for intervals.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def fourth_cumulant(noise: NoiseKind, parameter: float) -> float:
     For discrete Laplace noise it is u + 3 u^2 with u the variance, by the series of -log(1 + u (1 - cos t)).
 
     >>> fourth_cumulant("gaussian", 100.0), round(fourth_cumulant("gaussian", 0.1), 4)
-    (0.0, 0.0132)
+    (0.0, 0.0128)
     """
     if noise == "gaussian":
         if parameter > _NARROW:

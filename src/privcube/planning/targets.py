@@ -94,7 +94,7 @@ def plan_for(
     >>> workload = Workload.all_kway(Schema.from_sizes({"sex": 2, "age": 10}), 1)
     >>> made = plan_for(workload, {("sex",): 10, ("age",): 20}, PureDP(1))
     >>> print(made.guarantee)
-    epsilon = 0.437 (pure), adding or removing one row
+    epsilon = 0.438 (pure), adding or removing one row
     >>> [round(margin, 1) for margin in margins(made, list(workload), 0.95)]
     [10.0, 20.0]
     """

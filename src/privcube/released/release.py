@@ -2,8 +2,8 @@
 
 `Release(measurements)` recovers the tables of the workload so that they agree. `table` returns any table that the
 measurements determine, even one that was not requested, at any declared level no finer than what was measured; `query`
-counts over labels, ranges and levels. Both come with error bars: `std_error` is exact, and intervals hold with the
-stated confidence over the noise, per number and, in the columns ending in `_all`, for all numbers of a table at once.
+counts over labels, ranges and levels. Both come with error bars: `std_error` is exact, and intervals hold with at least
+the stated confidence over the noise, per number and, in the columns that end in `_all`, for all numbers of a table.
 """
 
 from __future__ import annotations
