@@ -73,6 +73,21 @@ def test_verify_as_json(said: Said, here: Here, ready: Path) -> None:
     assert json.loads(result.out)["passed"] is False
 
 
+def test_files_of_the_publisher_are_named_and_fail_only_if_strict(said: Said, here: Here, ready: Path) -> None:
+    said("release", "spec.toml")
+    (ready / "out" / "README").write_text("hello")
+    printed = said("verify", "out")
+    assert printed.startswith("part  files: ")
+    assert "NOT CHECKED: 'README'" in printed
+    assert printed.endswith("out: all checks passed, 1 of them only in part: see NOT CHECKED\n")
+    found = json.loads(said("verify", "out", "--json"))
+    assert (found["passed"], found["partial"]) == (True, True)
+    assert [check["check"] for check in found["checks"] if check["partial"]] == ["files"]
+    result = here("verify", "out", "--strict")
+    assert result.code == 1
+    assert result.out.endswith("out: 1 check failed\n")
+
+
 def test_verify_asks_the_ledger(said: Said, here: Here, ready: Path) -> None:
     said("release", "spec.toml", "--output", "one")
     shutil.copy(ready / "ledger.db", ready / "old.db")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -243,3 +244,18 @@ def test_a_spec_is_no_plan() -> None:
         pc.release(spec, "x.csv")  # type: ignore[arg-type]
     with pytest.raises(pc.errors.PlanError, match=r"a privcube\.Plan"):
         pc.release("spec.toml", "x.csv")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("strategy", ["marginals", "fourier", "hierarchy"])
+def test_what_was_recovered_cannot_be_changed_before_it_is_saved(strategy: Any) -> None:
+    made = pc.plan(pc.Workload.tables(FLAT, [("a",), ("a", "b")]), pc.PureDP(1), strategy)
+    release = pc.Release(Measurements(made, np.arange(made.rows)), {"entry": 1, "head": "0" * 64})
+    for table in release.workload:
+        before = release.values(table).estimate.copy()
+        with contextlib.suppress(ValueError):  # read-only, or a copy
+            release.values(table).estimate[...] = 99
+        np.testing.assert_array_equal(release.values(table).estimate, before)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        release.measurements.answers.setflags(write=True)
+    with pytest.raises(TypeError):
+        release.provenance["entry"] = 2  # type: ignore[index]

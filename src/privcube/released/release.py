@@ -12,6 +12,7 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -78,7 +79,7 @@ class Release:
 
     def __init__(self, measurements: Measurements, provenance: Mapping[str, Any] | None = None) -> None:
         self.measurements = measurements
-        self.provenance = dict(provenance or {})  # ledger entry and head, if any
+        self.provenance: Mapping[str, Any] = MappingProxyType(dict(provenance or {}))  # ledger entry and head, if any
         self._recovered: dict[Table, Floats] | None = None
 
     @property
@@ -198,7 +199,12 @@ class Release:
         return predictor(self.plan)
 
     def _recover(self, sources: Sequence[Table], progress: Progress = silent) -> dict[Table, Floats]:
-        return self._predictor.recover(sources, self.measurements.answers.astype(np.float64), progress)
+        found = self._predictor.recover(sources, self.measurements.answers.astype(np.float64), progress)
+        for counts in found.values():
+            counts.setflags(
+                write=False
+            )  # callers get views of them, and what is saved later must be what was recovered
+        return found
 
     def _estimate(self, table: Table) -> Floats:
         self.recover()

@@ -19,6 +19,7 @@ import tempfile
 import tomllib
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -347,7 +348,7 @@ def mutants_of(artifacts: list[Artifact], random: Random, count: int) -> Iterato
     for number in range(count):
         artifact = random.choice(artifacts)
         kind = random.choice(("plan", "plan", "plan", "release", "index", "--plan", "--plan", "spec", "spec"))
-        yield f"mutant {number}, {kind}", lambda kind=kind, artifact=artifact: attempted(kind, artifact, random)
+        yield f"mutant {number}, {kind}", partial(attempted, kind, artifact, random)
 
 
 def attempted(kind: str, artifact: Artifact, random: Random) -> None:

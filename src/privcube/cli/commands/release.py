@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from privcube.model.documents.spec import Spec
     from privcube.model.options import Effort
     from privcube.model.plan import Plan
+
+_LARGEST_PLAN: Final = 2**29  # bytes: a larger file must not fill the memory
 
 
 @click.command()
@@ -73,11 +75,16 @@ def _read_plan(file: str) -> Plan:
     from privcube.errors import Plain, PlanError
     from privcube.model.plan import Plan
 
+    subject = f"plan {Path(file).name!r}"
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        with Path(file).open("rb") as stream:
+            content = stream.read(_LARGEST_PLAN + 1)
+        if len(content) > _LARGEST_PLAN:
+            raise PlanError(subject, expected=f"at most {_LARGEST_PLAN // 2**20} MiB", given=Plain("a larger file"))
+        text = content.decode("utf-8")
     except (OSError, ValueError) as problem:  # ValueError: not UTF-8, or a path that contains a zero byte
         reason = getattr(problem, "strerror", None) or "text that is not UTF-8"
-        raise PlanError(f"plan {Path(file).name!r}", expected="a readable file", given=Plain(reason)) from None
+        raise PlanError(subject, expected="a readable file", given=Plain(reason)) from None
     return Plan.from_json(text)
 
 

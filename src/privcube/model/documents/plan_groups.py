@@ -47,9 +47,10 @@ def groups_from(documents: Sequence[Any], frame: Frame) -> tuple[Group, ...]:
     """The groups of a plan document, each of which must fit the frame."""
     left = _MOST_EXPLICIT  # entries that matrices may still have
     groups: list[Group] = []
+    known: dict[tuple[Any, ...], GroupPart] = {}
     for document in documents:
         if isinstance(document, list):
-            groups.append(_product(document, frame))
+            groups.append(_product(document, frame, known))
         elif isinstance(document, dict) and set(document) == {"partition", "buckets"}:
             groups.append(_sketch(document, frame))
         elif isinstance(document, dict) and set(document) == {"attributes", "cells", "rows"}:
@@ -60,22 +61,30 @@ def groups_from(documents: Sequence[Any], frame: Frame) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def _product(document: list[Any], frame: Frame) -> Group:
+def _product(document: list[Any], frame: Frame, known: dict[tuple[Any, ...], GroupPart]) -> Group:
     parts = []
     for part in document:
-        if not isinstance(part, list) or len(part) != 3 or not is_whole(part[0]) or not is_whole(part[1]):
+        form = isinstance(part, list) and len(part) == 3 and is_whole(part[0]) and is_whole(part[1])
+        if not form or not isinstance(part[2], str):
             raise PlanError("group", expected="parts [axis, level, kind]", given=part)
-        axis, level, kind = part
-        if not 0 <= axis < len(frame.fan_outs) or not 1 <= level <= len(frame.fan_outs[axis]):
-            raise PlanError("group", expected="axes and levels of the frame", given=part)
-        if kind not in get_args(PartKind):
-            raise PlanError("group", expected="a known kind of part", given=kind, available=get_args(PartKind))
-        if kind == "contrast" and frame.fan_outs[axis][level - 1] != 2:
-            raise PlanError("group", expected="contrasts of two halves only", given=part)
-        parts.append(GroupPart(axis, level, kind))
+        key = tuple(part)
+        if key not in known:
+            known[key] = _part(key, frame)
+        parts.append(known[key])
     if any(left.axis >= right.axis for left, right in pairwise(parts)):
         raise PlanError("group", expected="each axis at most once, in order", given=document)
     return tuple(parts)
+
+
+def _part(part: tuple[Any, ...], frame: Frame) -> GroupPart:
+    axis, level, kind = part
+    if not 0 <= axis < len(frame.fan_outs) or not 1 <= level <= len(frame.fan_outs[axis]):
+        raise PlanError("group", expected="axes and levels of the frame", given=part)
+    if kind not in get_args(PartKind):
+        raise PlanError("group", expected="a known kind of part", given=kind, available=get_args(PartKind))
+    if kind == "contrast" and frame.fan_outs[axis][level - 1] != 2:
+        raise PlanError("group", expected="contrasts of two halves only", given=part)
+    return GroupPart(axis, level, kind)
 
 
 def _sketch(document: dict[str, Any], frame: Frame) -> SketchGroup:
@@ -122,12 +131,13 @@ def require_room(workload: Workload, frame: Frame, groups: Sequence[Group]) -> N
     least as many rows as cells; a plan with fewer determines nothing, whatever it says.
     """
     rows = [group_rows(frame, group) for group in groups]
-    if sum(rows) > _MOST_ROWS:
-        raise PlanError("plan", expected=f"at most {_MOST_ROWS:,} rows", given=Plain(counted(sum(rows))))
+    in_all = sum(rows)
+    if in_all > _MOST_ROWS:
+        raise PlanError("plan", expected=f"at most {_MOST_ROWS:,} rows", given=Plain(counted(in_all)))
     if any(count > _MOST_HELMERT for group, count in zip(groups, rows, strict=True) if has_helmert(group)):
         raise PlanError("group", expected=f"at most {_MOST_HELMERT:,} Helmert rows")
     if not is_structured(groups):
-        _require_explicit_room(workload, frame, groups, sum(rows))
+        _require_explicit_room(workload, frame, groups, in_all)
         return
     sizes: dict[str | Axis, int] = {}
     for table in workload:
@@ -135,9 +145,9 @@ def require_room(workload: Workload, frame: Frame, groups: Sequence[Group]) -> N
             if entry not in sizes:
                 sizes[entry] = _padded_cells(frame, entry)
         cells = prod([sizes[entry] for entry in table])
-        if cells > sum(rows):
+        if cells > in_all:
             expected = f"as many rows as a table has cells, {counted(cells)} with padding"
-            raise PlanError("plan", expected=expected, given=Plain(counted(sum(rows))))
+            raise PlanError("plan", expected=expected, given=Plain(counted(in_all)))
 
 
 def _padded_cells(frame: Frame, entry: str | Axis) -> int:
