@@ -37,6 +37,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             "neighbors": guarantee.neighbors,
             "max_rows_per_person": guarantee.max_rows_per_person,
             "calibration": guarantee.calibration,
+            **({} if guarantee.row == "row" else {"row": guarantee.row}),
         },
         "options": {name: getattr(plan.options, name) for name in _OPTIONS},
         "frame": {
@@ -89,6 +90,7 @@ def _parts(document: dict[str, Any]) -> dict[str, Any]:
             neighbors=guarantee["neighbors"],
             max_rows_per_person=guarantee["max_rows_per_person"],
             calibration=guarantee["calibration"],
+            row=guarantee.get("row", "row"),
         ),
         "options": PlanOptions(**document["options"]),
         "frame": Frame(schema, frame["kind"], frame["branching"], frozenset(frame["leveled"])),
