@@ -54,8 +54,8 @@ def release(
 
     The source is a path, a URL, a Spark DataFrame, or a table of pandas, polars, pyarrow, DuckDB or another library
     that has `__arrow_c_stream__`; `table` or `query` selects what to read from a database, and `person` names the
-    column that identifies the protected unit. Without a ledger, the release is checked only against its own guarantee,
-    and nothing records what was spent.
+    column that identifies the protected unit. A query needs a person, or a guarantee that protects a row of the query.
+    Without a ledger, the release is checked only against its own guarantee, and nothing records what was spent.
 
     Tables are recovered when the first one is requested, or before this returns if `progress` is given, which is
     called at every stage (`privcube.progress`).
@@ -70,6 +70,13 @@ def release(
             )
         if not isinstance(plan, Plan):
             raise PlanError("plan", expected="a privcube.Plan, as pc.plan makes it", given=plan)
+        if query is not None and person is None and plan.guarantee.row == "row":
+            raise PlanError(
+                "query",
+                expected='a person, or a guarantee with row="row of the query", as a row of the data may be in many '
+                "rows of a query",
+                given=Plain("neither"),
+            )
         if payer.ledger is None:
             payer.ledger = MemoryLedger(plan.guarantee)
         engine = engine_for(source, table, query)

@@ -16,6 +16,7 @@ PEOPLE = {
     "sex": ("text", ["F", "M"] * 500),
     "age": ("integer", [number * 7 % 10 for number in range(1000)]),
 }
+UNIT = 'unit = "row of the query"'
 PRIVACY = 'epsilon = "1000000"\nledger = "ledger.db"\ntotal_epsilon = "1000000"'
 
 
@@ -30,7 +31,7 @@ def published(said: Said, tmp_path: Path) -> float:
 @pytest.mark.parametrize("kind", DATABASES)
 def test_release_from_a_database(kind: str, said: Said, write_spec: Callable[..., Path], tmp_path: Path) -> None:
     source, table, query = DATABASES[kind](PEOPLE, tmp_path)
-    what = f"table = {json.dumps(table)}" if table else f"query = {json.dumps(query)}"
+    what = f"table = {json.dumps(table)}" if table else f"query = {json.dumps(query)}\n{UNIT}"
     write_spec(data=f'source = {json.dumps(str(source))}\ndataset = "people"\n{what}', privacy=PRIVACY)
     assert published(said, tmp_path) == pytest.approx(500, abs=0.01)
 
@@ -72,5 +73,5 @@ def test_release_from_spark(said: Said, write_spec: Callable[..., Path], tmp_pat
     spark_session()
     pd.DataFrame({name: values for name, (_, values) in PEOPLE.items()}).to_parquet(tmp_path / "people.parquet")
     query = f"SELECT * FROM parquet.`{tmp_path}/people.parquet`"
-    write_spec(data=f'source = "spark:"\ndataset = "people"\nquery = {json.dumps(query)}', privacy=PRIVACY)
+    write_spec(data=f'source = "spark:"\ndataset = "people"\nquery = {json.dumps(query)}\n{UNIT}', privacy=PRIVACY)
     assert published(said, tmp_path) == pytest.approx(500, abs=0.01)

@@ -364,6 +364,18 @@ def ledger_of(folder: Path) -> DurableLedger:
     return pipeline._open(Spec.read(folder / "spec.toml"), folder)
 
 
+def test_a_plan_warns_of_values_that_may_stop_its_release(said: Said, ready: Path) -> None:
+    warning = "Warning     Values that are missing or undeclared may stop the release: "
+    assert f"{warning}sex, age.\n" in said("plan", "spec.toml")
+    spec = ready / "spec.toml"
+    text = spec.read_text(encoding="utf-8")
+    policies = 'missing = "category"\nother = "category"'
+    spec.write_text(text.replace('name = "sex"', f'name = "sex"\n{policies}'), encoding="utf-8")
+    assert f"{warning}age.\n" in said("plan", "spec.toml")
+    spec.write_text(text.replace('name = "', f'{policies}\nname = "'), encoding="utf-8")
+    assert "Warning" not in said("plan", "spec.toml")
+
+
 def test_drafts_are_refused(said: Said, refused_here: Said, ready: Path) -> None:
     (ready / "spec.toml").unlink()
     said("init", "--from", "people.csv")

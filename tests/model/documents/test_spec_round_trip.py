@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, get_args
 
@@ -151,6 +152,8 @@ def specs(draw: Draw) -> Spec:
     rows = 1 if person is None else draw(st.integers(1, 1000))
     spent, total = draw(guarantees(rows))
     whence = draw(st.sampled_from([None, "table", "query"]))
+    if whence == "query" and person is None:
+        spent, total = (replace(guarantee, row="row of the query") for guarantee in (spent, total))
     return Spec(
         data=DataSource(
             source=draw(printable),

@@ -298,6 +298,23 @@ def test_the_statement_of_a_release_without_ledger_or_protection() -> None:
     assert "No ledger was kept" in text
 
 
+def test_the_statement_says_what_a_failed_release_would_tell() -> None:
+    """For people and for registries; with policies that refuse nothing, that no value could have stopped it."""
+    total = Attribute("a", values=["x"], missing="category", other="category")
+    bins = Attribute("b", bins=[0, 1], missing="category", other="category", underflow="clamp", overflow="category")
+    refusing = Attribute("c", bins=[0, 1], missing="category", other="category", underflow="clamp")
+    for attributes, told in (
+        ([total, bins], "none of them could have stopped this release"),
+        ([total, bins, refusing], "Here 1 of 3 attributes may refuse values"),
+        ([refusing], "Here the 1 attribute may refuse values"),
+    ):
+        made = plan(Workload.all_kway(Schema(attributes), 1), PureDP(1), "marginals")
+        registered = registry_record(made, manifest(made, {}, []))
+        for text in (statement(made), registered):
+            assert told in flat(text)
+            assert ("Whether a release could be made is not protected" in flat(text)) == (refusing in attributes)
+
+
 def test_statements_never_understate_the_loss() -> None:
     for epsilon in ("0.1", "0.7", "1", "2.3", "5", "7", "10"):
         made = plan(Workload.tables(SCHEMA, [()]), PureDP(epsilon), "marginals")

@@ -60,6 +60,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             "neighbors": guarantee.neighbors,
             "max_rows_per_person": guarantee.max_rows_per_person,
             "calibration": guarantee.calibration,
+            **({} if guarantee.row == "row" else {"row": guarantee.row}),
         },
         "options": {name: getattr(plan.options, name) for name in _OPTIONS},
         "frame": {
@@ -110,7 +111,7 @@ def changed_plan() -> PlanError:
 def _parts(document: dict[str, Any]) -> dict[str, Any]:
     plan = Section("", document, _KEYS)
     schema = schema_from(plan.sections("attributes", ATTRIBUTE_KEYS))
-    guarantee = plan.section("guarantee", ("amounts", "neighbors", "max_rows_per_person", "calibration"))
+    guarantee = plan.section("guarantee", ("amounts", "neighbors", "max_rows_per_person", "calibration", "row"))
     amounts = guarantee.section("amounts", _AMOUNTS).amounts(_AMOUNTS)
     options = plan.section("options", _OPTIONS)
     layout = plan.section("frame", ("kind", "branching", "leveled"))
@@ -131,6 +132,7 @@ def _parts(document: dict[str, Any]) -> dict[str, Any]:
             neighbors=cast(Neighbors, guarantee.text("neighbors")),
             max_rows_per_person=guarantee.integer("max_rows_per_person"),
             calibration=calibration,
+            row=cast(Any, guarantee.text("row", "row")),
         ),
         "options": PlanOptions(**cast(Any, {name: options.text(name) for name in _OPTIONS})),
         "frame": frame,

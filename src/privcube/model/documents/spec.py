@@ -97,6 +97,16 @@ class Spec:
             )
         if self.expected_records is not None and self.expected_records < 1:
             raise SpecError("privacy.expected_records", expected="a number above 0", given=self.expected_records)
+        if self.data.query is not None and self.data.person is None and self.guarantee.row == "row":
+            raise SpecError(
+                "data.query",
+                expected='person and max_rows_per_person, or unit = "row of the query", as a row of the data may be in '
+                "many rows of a query",
+                given=Plain("neither"),
+            )
+        if self.guarantee.row != "row" and (self.data.query is None or self.data.person is not None):
+            given = Plain("no query" if self.data.query is None else "a person as well")
+            raise SpecError("data.unit", expected="a query, and no person, who would be the unit", given=given)
         if self.ledger is not None and self.ledger.total is not None:
             _check_total(self.guarantee, self.ledger.total)
 
@@ -146,7 +156,7 @@ class Spec:
 
 def _from_document(document: dict[str, Any]) -> Spec:
     root = Section("", document, ("data", "privacy", "attributes", "workload", "plan", "output"))
-    data = root.section("data", ("source", "dataset", "table", "query", "person", "max_rows_per_person"))
+    data = root.section("data", ("source", "dataset", "table", "query", "person", "max_rows_per_person", "unit"))
     source = DataSource(
         source=data.text("source"),
         dataset=data.text("dataset", None),
@@ -166,6 +176,7 @@ def _from_document(document: dict[str, Any]) -> Spec:
     protected = {
         "neighbors": privacy.text("neighbors", "add_remove"),
         "max_rows_per_person": 1 if rows is None else rows,
+        "row": _unit(data),
     }
     guarantee = guarantee_from(
         privacy.amounts(_AMOUNTS),
@@ -185,6 +196,14 @@ def _from_document(document: dict[str, Any]) -> Spec:
     )
     _ = spec.workload  # check names and levels against the schema now, not when the data is read
     return spec
+
+
+def _unit(data: Section) -> str:
+    """What a row is, where that must be said."""
+    unit = data.text("unit", None)
+    if unit not in (None, "row of the query"):
+        raise SpecError("data.unit", expected="'row of the query', or nothing", given=unit)
+    return unit or "row"
 
 
 def _ledger(privacy: Section, totals: dict[str, Amount], protected: dict[str, object]) -> LedgerTerms | None:
@@ -233,6 +252,7 @@ def _to_document(spec: Spec) -> dict[str, Any]:
         "query": spec.data.query,
         "person": spec.data.person,
         "max_rows_per_person": rows if spec.data.person is not None else None,
+        "unit": None if spec.guarantee.row == "row" else spec.guarantee.row,
     }
     amounts = {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()}
     privacy: dict[str, Any] = {**amounts, "neighbors": spec.guarantee.neighbors}

@@ -22,7 +22,7 @@ from privcube.released.labels import NUMBERS, axis_labels
 _CSV_NUMBER: Final = 20  # bytes of a number with sign, point and comma: most have 15 to 17 digits
 _PARQUET_NUMBER: Final = 8
 _BLOCK: Final = 4096  # what a file takes at least, its end included
-_STATEMENTS: Final = 8 * _BLOCK
+_STATEMENTS: Final = 12 * _BLOCK
 
 
 def rehearse(plan: Plan, folder: Path) -> None:

@@ -100,12 +100,19 @@ def _opening(plan: Plan) -> str:
 def _protected(guarantee: Guarantee) -> str:
     rows = guarantee.max_rows_per_person
     unit = "one row of the data" if rows == 1 else f"one person, with at most {rows:,} rows in the data"
+    caveat = ""
+    if guarantee.row == "row of the query":
+        unit = "one row of the query"
+        caveat = (
+            " The tables count the rows of a query, and a row of the query need not be a row of the data: a person, or "
+            "a row of the data, that is in several rows of the query is protected less than stated here."
+        )
     size = (
         "the records of one unit are replaced by any others; the number of units is considered public"
         if guarantee.neighbors == "replace_one"
         else "one of them has one more unit than the other; the number of units is protected, too"
     )
-    return f"The protected unit is {unit}. Neighboring data sets differ by {guarantee.unit}: {size}."
+    return f"The protected unit is {unit}. Neighboring data sets differ by {guarantee.unit}: {size}.{caveat}"
 
 
 def _budget(guarantee: Guarantee) -> str:

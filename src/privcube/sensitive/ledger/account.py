@@ -282,6 +282,7 @@ def _guarantee_document(guarantee: Guarantee) -> dict[str, Any]:
         "amounts": {name: decimal_text(amount) for name, amount in guarantee.amounts.items()},
         "neighbors": guarantee.neighbors,
         "max_rows_per_person": guarantee.max_rows_per_person,
+        **({} if guarantee.row == "row" else {"row": guarantee.row}),
     }
 
 
@@ -290,6 +291,7 @@ def _guarantee(document: dict[str, Any]) -> Guarantee:
         document["amounts"],
         neighbors=document["neighbors"],
         max_rows_per_person=document["max_rows_per_person"],
+        row=document.get("row", "row"),
     )
     if _guarantee_document(guarantee) != document:
         raise ValueError("a guarantee in another spelling")
