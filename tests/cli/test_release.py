@@ -112,6 +112,7 @@ def test_release_as_json(said: Said, ready: Path) -> None:
         "cells": 32,
         "guarantee": "epsilon = 1 (pure), adding or removing one row",
         "amounts": {"epsilon": "1"},
+        "warnings": [],
         "ledger": {
             "dataset": "people-2030",
             "guarantee": "epsilon = 2.5 (pure), adding or removing one row",

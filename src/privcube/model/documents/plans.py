@@ -92,7 +92,8 @@ def plan_parts(text: str) -> tuple[dict[str, Any], str]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise PlanError("plan", expected=f"a document of the format {FORMAT!r}")
     given = document.pop("digest", None)
-    document.pop("drawn_variance_per_cell", None)  # `privcube plan --json` adds it; it follows from the rest
+    for added in ("drawn_variance_per_cell", "warnings"):  # by `privcube plan --json`; they follow from the rest
+        document.pop(added, None)
     try:
         found = digest_of(document)
     except (ValueError, RecursionError):  # lone surrogates, or brackets nested too deeply
