@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install --constraint constraints.txt
 
+# Bytecode is kept wherever it is turned off, too: tests start some hundred interpreters.
+export PYTHONDONTWRITEBYTECODE :=
+
 # One more than cores: some tests wait for Spark, for databases and for other processes.
 WORKERS = $$($(BIN)/python -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count()))(0)))')
 
@@ -63,7 +66,7 @@ bench: $(VENV)/.development
 audit: $(VENV)/.development
 	PRIVCUBE_AUDIT_BUNDLES=1000000 PRIVCUBE_AUDIT_PLANS=10 PRIVCUBE_AUDIT_SCHEMAS=75 PRIVCUBE_KILLS=300 $(BIN)/python -m pytest \
 	  tests/audit tests/cli/test_kills.py tests/planning/test_random_plans.py tests/planning/test_any_schema.py \
-	  tests/planning/search/test_annealing.py tests/golden/test_whole_releases.py
+	  tests/planning/search/test_annealing.py tests/golden/test_whole_releases.py tests/golden/test_reference.py
 
 experiments: $(VENV)/.development
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m experiments all
