@@ -15,8 +15,8 @@ from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
 
 Draw = Callable[[Fraction, int], np.ndarray]
 SCALES = [Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(50), Fraction(500)]
-MANY = 1_000_000
 ATTACK = int(os.environ.get("PRIVCUBE_ATTACK", "1"))
+MANY = 10_000_000 if ATTACK > 1 else 1_000_000
 dp.enable_features("contrib")
 
 
