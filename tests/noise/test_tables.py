@@ -16,7 +16,7 @@ from privcube.sensitive.noise.bits import Words, system_words
 from privcube.sensitive.noise.tables import TailTable
 
 # More of them in `make attack`.
-MORE = [Fraction(1, 5), Fraction(9, 10), Fraction(11), Fraction(137, 10)] if "PRIVCUBE_ATTACK" in os.environ else []
+MORE = [Fraction(2, 3), Fraction(9, 10), Fraction(11), Fraction(137, 10)] if "PRIVCUBE_ATTACK" in os.environ else []
 SCALES = [*MORE, Fraction(1, 2), Fraction(1), Fraction(3), Fraction(7, 3), Fraction(50)]
 Tails = list[Fraction]
 
