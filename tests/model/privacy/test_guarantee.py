@@ -77,6 +77,24 @@ def test_refuses_delta(delta: object) -> None:
         ZCDP(1).epsilon(delta)
 
 
+def test_amounts_at_the_limits() -> None:
+    """The least and the largest are accepted, those just beyond are not, and capacities say what they hold."""
+    for make in (PureDP, ZCDP):
+        for amount in (Fraction(1, 10**12), Fraction(10**9)):
+            assert make(amount).capacity == make(amount).amount == amount
+        for amount in (Fraction(1, 10**12 + 1), Fraction(10**9 + 1)):
+            with pytest.raises(GuaranteeError, match="expected an amount from 1e-12 to 1e9"):
+                make(amount)
+    assert ApproxDP(1, "1e-6").capacity == ApproxDP(1, "1e-6").rho
+    assert PureDP(1, max_rows_per_person=10**9).rows_changed == 10**9
+    with pytest.raises(GuaranteeError, match="from 1 to 1,000,000,000"):
+        PureDP(1, max_rows_per_person=10**9 + 1)
+
+
+def test_laplace_noise_follows_from_epsilon() -> None:
+    assert PureDP("0.25").unit_noise == 4
+
+
 @pytest.mark.parametrize("neighbors", ["bounded", "", "Add_Remove", None, 1, ["add_remove", "replace_one"]], ids=repr)
 @pytest.mark.parametrize("guarantee", KINDS, ids=lambda g: g.kind)
 def test_refuses_neighbors(guarantee: Guarantee, neighbors: object) -> None:
