@@ -10,7 +10,12 @@ that holds the data; the two dialects differ in a few functions. `tests/every_en
 - `bins` take numbers as 64-bit floats, edges as the nearest float: text such as -1.5e3, of at most 30 digits before and
   after the point and three in the exponent, inf or Infinity; the text NaN or nan is missing. Infinities lie outside all
   bins.
-- Anything else is not declared: `other`. What a policy refuses is coded as NULL, and the engine stops.
+- `dates` take the text of a date or timestamp in the declared form, of the years 1 to 9999; a time may follow after a
+  blank or T, and is needed for hours. Timestamps with a time zone are taken in UTC, text as it is written.
+- Cleaning comes first: `trim` removes blanks at both ends, `case` = "fold" makes letters small, and a spelling of
+  (missing) is missing; then declared values and spellings are looked up. A decimal comma becomes a point.
+- Anything else is not declared: `other`. What a policy refuses is coded as NULL, and the engine stops. What a policy
+  drops is coded as -1, and the record is left out, whatever its other values are.
 """
 
 from __future__ import annotations
@@ -22,11 +27,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from privcube.errors import SchemaError
 from privcube.model.attribute import Attribute
+from privcube.model.columns import BLANKS
 
 if TYPE_CHECKING:
     from privcube.sensitive.engine import CountRequest
 
-ColumnKind = Literal["text", "integer", "float", "decimal", "boolean"]
+ColumnKind = Literal["text", "integer", "float", "decimal", "boolean", "timestamp"]
 
 BLANK: Final = r"[ \t\n\r\f\v]*"
 BLANK_OR_NAN: Final = r"[ \t\n\r\f\v]*|NaN|nan"

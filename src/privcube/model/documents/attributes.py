@@ -7,11 +7,15 @@ from typing import Any, Final, cast
 
 from privcube.model.amounts import decimal_text
 from privcube.model.attribute import Attribute
+from privcube.model.columns import Dates
 from privcube.model.documents.toml_reader import Section
 from privcube.model.levels import Level
 
 _POLICY_KEYS: Final = ("missing", "other", "underflow", "overflow")
-ATTRIBUTE_KEYS: Final = ("name", "values", "size", "bins", "levels", "ordered", *_POLICY_KEYS, "draft")
+_DECLARED_KEYS: Final = ("name", "values", "size", "bins", "dates")
+_CLEANING_KEYS: Final = ("column", "trim", "case", "raw")
+_DATE_KEYS: Final = ("by", "first", "last", "format")
+ATTRIBUTE_KEYS: Final = (*_DECLARED_KEYS, "levels", "ordered", *_POLICY_KEYS, *_CLEANING_KEYS, "draft")
 
 
 def attribute_from(section: Section) -> Attribute:
@@ -22,19 +26,33 @@ def attribute_from(section: Section) -> Attribute:
             groups=level.raw("groups", None),
             width=level.integer("width", None),
             bins=level.raw("bins", None),
+            by=level.text("by", None),
         )
-        for level in section.sections("levels", ("name", "groups", "width", "bins"), required=False)
+        for level in section.sections("levels", ("name", "groups", "width", "bins", "by"), required=False)
     ]
-    policies = {key: section.text(key) for key in _POLICY_KEYS if key in section.given}
+    words = {key: section.text(key) for key in (*_POLICY_KEYS, "column", "case") if key in section.given}
     return Attribute(
         section.text("name"),
         values=section.raw("values", None),
         size=section.raw("size", None),
         bins=section.raw("bins", None),
+        dates=_dates(section) if "dates" in section.given else None,
         levels=levels,
         ordered=section.flag("ordered", None),
+        trim=section.flag("trim", False),
+        raw=section.raw("raw", ()),
         draft=section.flag("draft", False),
-        **cast(Any, policies),
+        **cast(Any, words),
+    )
+
+
+def _dates(section: Section) -> Dates:
+    dates = section.section("dates", _DATE_KEYS)
+    return Dates(
+        by=cast(Any, dates.text("by")),
+        first=dates.raw("first", None),
+        last=dates.raw("last", None),
+        format=cast(Any, dates.text("format", "iso")),
     )
 
 
@@ -46,13 +64,18 @@ def attribute_document(attribute: Attribute) -> dict[str, Any]:
             "values": None if attribute.values is None else list(attribute.values),
             "size": attribute.size,
             "bins": None if attribute.bins is None else [_number(edge) for edge in attribute.bins],
+            "dates": None if attribute.dates is None else attribute.dates.document,
             "ordered": attribute.ordered,
             "missing": attribute.missing,
             "other": attribute.other,
+            "column": None if attribute.column == attribute.name else attribute.column,
+            "trim": attribute.trim or None,
+            "case": None if attribute.case == "exact" else attribute.case,
+            "raw": {label: list(spelled) for label, spelled in attribute.raw} or None,
             "draft": attribute.draft or None,
         }
     )
-    if attribute.bins is not None:
+    if attribute.has_ends:
         document |= {"underflow": attribute.underflow, "overflow": attribute.overflow}
     if attribute.levels:
         document["levels"] = [
@@ -62,6 +85,7 @@ def attribute_document(attribute: Attribute) -> dict[str, Any]:
                     "groups": None if level.groups is None else {key: list(members) for key, members in level.groups},
                     "width": level.width,
                     "bins": None if level.bins is None else [_number(edge) for edge in level.bins],
+                    "by": level.by,
                 }
             )
             for level in attribute.levels
