@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from privcube import errors as errors
     from privcube import linear as linear
     from privcube.model.attribute import Attribute as Attribute
-    from privcube.model.columns import Dates as Dates
+    from privcube.model.columns.dates import Dates as Dates
     from privcube.model.documents.spec import Spec as Spec
     from privcube.model.levels import Level as Level
     from privcube.model.plan import Plan as Plan
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Attribute": "model.attribute",
-    "Dates": "model.columns",
+    "Dates": "model.columns.dates",
     "Level": "model.levels",
     "Schema": "model.schema",
     "Axis": "model.workload",

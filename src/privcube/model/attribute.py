@@ -23,7 +23,8 @@ from typing import Final, Literal, get_args
 
 from privcube.errors import Plain, SchemaError
 from privcube.model.amounts import Amount, decimal_text, exact
-from privcube.model.columns import MISSING, Case, Dates, checked_raw, cleaned
+from privcube.model.columns.dates import Dates
+from privcube.model.columns.spelling import MISSING, Case, checked_raw, cleaned
 from privcube.model.levels import Chain, Level, Partition, chain_of, check_name
 
 Policy = Literal["refuse", "category", "drop"]

@@ -18,7 +18,7 @@ from privcube.errors import Plain, SchemaError, listed
 from privcube.model.amounts import Amount, decimal_text, exact
 
 if TYPE_CHECKING:
-    from privcube.model.columns import Dates
+    from privcube.model.columns.dates import Dates
 
 Label = str | int | bool
 

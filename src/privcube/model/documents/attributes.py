@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Final, cast
 
+from privcube.errors import Plain, SpecError
 from privcube.model.amounts import decimal_text
 from privcube.model.attribute import Attribute
-from privcube.model.columns import Dates
+from privcube.model.columns.dates import Dates
 from privcube.model.documents.toml_reader import Section
+from privcube.model.documents.value_files import joined_spellings, values_in
 from privcube.model.levels import Level
+from privcube.model.schema import Schema
 
 _POLICY_KEYS: Final = ("missing", "other", "underflow", "overflow")
 _DECLARED_KEYS: Final = ("name", "values", "size", "bins", "dates")
 _CLEANING_KEYS: Final = ("column", "trim", "case", "raw")
 _DATE_KEYS: Final = ("by", "first", "last", "format")
 ATTRIBUTE_KEYS: Final = (*_DECLARED_KEYS, "levels", "ordered", *_POLICY_KEYS, *_CLEANING_KEYS, "draft")
+SPEC_ATTRIBUTE_KEYS: Final = (*ATTRIBUTE_KEYS, "values_from")  # a plan contains the values themselves
 
 
-def attribute_from(section: Section) -> Attribute:
-    """The attribute that a section declares."""
+def attribute_from(section: Section, folder: Path = Path()) -> Attribute:
+    """The attribute that a section declares; a file with values is relative to `folder`."""
     levels = [
         Level(
             level.text("name"),
@@ -30,17 +35,23 @@ def attribute_from(section: Section) -> Attribute:
         )
         for level in section.sections("levels", ("name", "groups", "width", "bins", "by"), required=False)
     ]
+    values, spelled = section.raw("values", None), section.raw("raw", ())
+    if "values_from" in section.given:
+        if values is not None:
+            raise SpecError(section.path("values_from"), expected="values or values_from", given=Plain("both"))
+        values, codes = values_in(folder / section.text("values_from"), section.path("values_from"))
+        spelled = joined_spellings(section.path("raw"), codes, spelled)
     words = {key: section.text(key) for key in (*_POLICY_KEYS, "column", "case") if key in section.given}
     return Attribute(
         section.text("name"),
-        values=section.raw("values", None),
+        values=values,
         size=section.raw("size", None),
         bins=section.raw("bins", None),
         dates=_dates(section) if "dates" in section.given else None,
         levels=levels,
         ordered=section.flag("ordered", None),
         trim=section.flag("trim", False),
-        raw=section.raw("raw", ()),
+        raw=spelled,
         draft=section.flag("draft", False),
         **cast(Any, words),
     )
@@ -91,6 +102,12 @@ def attribute_document(attribute: Attribute) -> dict[str, Any]:
             for level in attribute.levels
         ]
     return document
+
+
+def where_document(schema: Schema) -> dict[str, Any]:
+    """The conditions of a schema, under their key; nothing if there are none."""
+    where = {condition.name: condition.document for condition in schema.where}
+    return {"where": where} if where else {}
 
 
 def _number(edge: Fraction) -> int | str:

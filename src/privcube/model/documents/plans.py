@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from privcube.errors import Plain, PlanError, PrivcubeError
 from privcube.model.amounts import decimal_text
-from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, attribute_from
+from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, attribute_from, where_document
 from privcube.model.documents.toml_reader import Section
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, MatrixGroup, SketchGroup
@@ -30,6 +30,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "attributes": [attribute_document(attribute) for attribute in plan.workload.schema],
+        **where_document(plan.workload.schema),
         "tables": [[entry if isinstance(entry, str) else list(entry) for entry in table] for table in plan.workload],
         "weights": list(plan.workload.weights),
         "guarantee": {
@@ -79,7 +80,7 @@ def plan_parts(text: str) -> dict[str, Any]:
 
 def _parts(document: dict[str, Any]) -> dict[str, Any]:
     sections = [Section(f"attributes[{i}]", item, ATTRIBUTE_KEYS) for i, item in enumerate(document["attributes"])]
-    schema = Schema(attribute_from(section) for section in sections)
+    schema = Schema((attribute_from(section) for section in sections), where=document.get("where"))
     tables = [[entry if isinstance(entry, str) else Axis(*entry) for entry in table] for table in document["tables"]]
     guarantee, frame = document["guarantee"], document["frame"]
     return {

@@ -240,7 +240,7 @@ class PostgreSQLDatabase:
             with without_quotes(self.name, expected="a server that takes commands"):
                 connection.isolation_level = self._psycopg.IsolationLevel.REPEATABLE_READ
                 connection.read_only = True
-                for setting in ("client_encoding = 'UTF8'", "datestyle = 'ISO'", "standard_conforming_strings = on"):
+                for setting in _SETTINGS:
                     connection.execute(f"SET LOCAL {setting}")
             yield connection
         finally:
@@ -276,6 +276,9 @@ class PostgreSQLDatabase:
         raise DataError(self.name, expected=login if asked else f"a server that answers there, and {login}")
 
 
+_SETTINGS: Final = (
+    "client_encoding = 'UTF8'", "datestyle = 'ISO'", "timezone = 'UTC'", "standard_conforming_strings = on",
+)  # fmt: skip
 _CONNECTION: Final[dict[str, Any]] = {
     "connect_timeout": 10,
     "keepalives_idle": 30,  # seconds; then a server that is gone is noticed within another 30
@@ -289,4 +292,5 @@ _KINDS: Final[dict[int, ColumnKind]] = {
     700: "float", 701: "float",
     1700: "decimal",
     1082: "text", 2950: "text",  # date, uuid
+    1114: "timestamp", 1184: "instant",
 }  # fmt: skip

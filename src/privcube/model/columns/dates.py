@@ -1,25 +1,17 @@
-"""How the column of an attribute is read: its name, its spellings, its dates. Zone: PUBLIC.
-
-Cleaning is declared, and it looks at one value at a time: what a record is counted as never depends on other records.
-"""
+"""Dates and timestamps as cells of an attribute: periods that follow one another, or parts that recur. Zone: PUBLIC."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final, Literal, get_args
 
 from privcube.errors import Plain, SchemaError
-from privcube.model.levels import check_name
 
-Case = Literal["exact", "fold"]
 Period = Literal["day", "week", "month", "quarter", "year"]
 DatePart = Literal["quarter of year", "month of year", "day of month", "weekday", "hour"]
 DateFormat = Literal["iso", "day first", "month first", "compact"]
 
-MISSING: Final = "(missing)"
-BLANKS: Final = " \t\n\r\f\v\u00a0\ufeff"  # what `trim` removes; the last two are invisible, and common in exports
 _MOST_PERIODS: Final = 100_000  # 270 years of days: each is a cell
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS: Final = (
@@ -181,36 +173,3 @@ def _checked_period(subject: str, by: str, given: object) -> int:
     if by in ("day", "week") and len(parts) < 3:
         raise SchemaError(subject, expected=_WRITTEN[by], given=given)
     return period_of(by, day)
-
-
-def folded(text: str) -> str:
-    """A text in lower case, character by character: none becomes two, so that every engine can do the same.
-
-    >>> folded("STRASSE Été"), len(folded("İ"))
-    ('strasse été', 1)
-    """
-    return "".join(lower if len(lower := char.lower()) == 1 else char for char in text)
-
-
-def cleaned(text: str, *, trim: bool, case: Case) -> str:
-    """A text as cleaning leaves it, which is how declared texts and those of the data are compared."""
-    trimmed = text.strip(BLANKS) if trim else text
-    return folded(trimmed) if case == "fold" else trimmed
-
-
-def checked_raw(subject: str, raw: object, labels: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Spellings in the data, by label; (missing) may have some, too."""
-    try:
-        spelled = dict(raw)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
-        spelled = {"": None}
-    if not all(isinstance(spellings, list | tuple) for spellings in spelled.values()):
-        raise SchemaError(subject, expected='a table of lists, value = ["a spelling", ...]', given=raw)
-    allowed = (*labels, MISSING)
-    known = set(allowed)
-    for label, spellings in spelled.items():
-        if label not in known:
-            raise SchemaError(subject, expected="spellings of declared values", given=label, available=allowed)
-        for spelling in spellings:
-            check_name(f"{subject}, spelling of {label!r}", spelling)
-    return tuple((label, tuple(spellings)) for label, spellings in spelled.items())
