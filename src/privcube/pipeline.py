@@ -11,6 +11,7 @@ from typing import Any
 
 from privcube.errors import LedgerError, Plain, PlanError, SpecError
 from privcube.model.amounts import decimal_text
+from privcube.model.columns.text_files import TextFile
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.spec import DataSource, Spec
 from privcube.model.plan import Plan
@@ -44,20 +45,21 @@ def release(
     person: str | None = None,
     table: str | None = None,
     query: str | None = None,
+    text: TextFile | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Count the source, add the plan's noise once, and recover the tables.
 
     The source is a path, a URL, a Spark DataFrame, or a table of pandas, polars, pyarrow, DuckDB or another library
     that has `__arrow_c_stream__`; `table` or `query` selects what to read from a database, and `person` names the
-    column that identifies the protected unit. Without a ledger, the release is checked only against its own guarantee,
-    and nothing records what was spent.
+    column that identifies the protected unit. `text` says how text files are written. Without a ledger, the release is
+    checked only against its own guarantee, and nothing records what was spent.
 
     Tables are recovered when the first one is requested, or before this returns if `progress` is given, which is
     called at every stage (`privcube.progress`).
     """
     payer = _Payer(MemoryLedger(plan.guarantee) if ledger is None else ledger)
-    engine = engine_for(source, table, query)
+    engine = engine_for(source, table, query, text)
     measured = measure(plan, engine, payer, person=person, progress=progress or silent)
     made = Release(measured, payer.provenance)
     if progress is not None:
@@ -91,6 +93,7 @@ def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), prog
             person=spec.data.person,
             table=spec.data.table,
             query=spec.data.query,
+            text=spec.data.text,
             progress=progress,
         )
         digest = stage(made, staged, progress)

@@ -126,9 +126,8 @@ def spellings_and_dates() -> tuple[list[Attribute], Columns]:
         for column in ("texts", "numbers", "codes", "floats", "flags")
     ]
     for form in ("iso", "day first", "month first", "compact"):
-        columns = ("dates", "compact") if form == "compact" else ("dates",)
-        columns = ("dates", "days", "moments", "instants") if form == "iso" else columns
-        for column in columns:
+        others = {"iso": ("days", "moments", "instants"), "compact": ("compact",)}
+        for column in ("dates", *others.get(form, ())):
             attributes += [
                 Attribute(
                     f"{by} of {column}, {form}",

@@ -55,8 +55,8 @@ def code_of(attribute: Attribute, kind: str, value: Any) -> int | None:
     if booleans and kind == "text" and text in ("True", "TRUE", "False", "FALSE"):
         text = text.lower()
     said = [str(declared).lower() if booleans else str(declared) for declared in attribute.values]
-    for at, declared in enumerate(said):
-        if text in {cleaned(attribute, each) for each in (declared, *spelled.get(declared, ()))}:
+    for at, written in enumerate(said):
+        if text in {cleaned(attribute, each) for each in (written, *spelled.get(written, ()))}:
             return at
     return missing if not text.strip(BLANKS) else other
 

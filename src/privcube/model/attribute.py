@@ -116,6 +116,8 @@ class Attribute:
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _LARGEST_SIZE):
             raise SchemaError(f"{subject}, size", expected=f"a whole number from 1 to {_LARGEST_SIZE:,}", given=size)
         edges = None if bins is None else checked_edges(f"{subject}, bins", bins)
+        if case == "fold" and values is None:
+            raise SchemaError(f"{subject}, case", expected="an attribute with values, as others have no letters")
         if column is not None:
             check_name(f"{subject}, column", column)
         declared_levels = tuple(levels)

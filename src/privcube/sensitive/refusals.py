@@ -51,10 +51,13 @@ def checked_kinds(
     times = Counter(name for name, _ in columns)
     for name in dict.fromkeys([*(attribute.column for attribute in request.schema), *request.columns]):
         if times[name] != 1:
+            alike = [other for other in times if other.strip().casefold() == name.strip().casefold()]
+            # a name that differs in case or blanks says nothing new; the others are not listed
+            hint = f" (but {alike[0]!r}: declare column = {alike[0]!r})" if alike and not times[name] else ""
             raise DataError(
                 subject,
                 expected=f"one column named {name!r}",
-                given=Plain("several" if times[name] else "none"),
+                given=Plain("several" if times[name] else f"none{hint}"),
             )
     kinds = dict(columns)
     for name in request.columns:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from privcube.errors import Plain, SchemaError
+from privcube.errors import SchemaError
 from privcube.model.amounts import Amount, decimal_text, exact
 from privcube.model.attribute import Attribute
 from privcube.model.columns.dates import Dates
@@ -59,7 +59,7 @@ class Condition:
 
     @property
     def _ends(self) -> dict[str, Any]:
-        return dict(self.asked) if isinstance(self.asked[0], tuple) else {}  # type: ignore[arg-type]
+        return dict(self.asked) if isinstance(self.asked[0], tuple) else {}
 
     def as_attribute(self, known: Mapping[str, Attribute]) -> Attribute:
         """The attribute that drops every other record; one that is declared lends its column and its spellings."""
@@ -85,9 +85,7 @@ class Condition:
         try:
             return Attribute(**reading)
         except SchemaError as problem:
-            raise SchemaError(
-                f"where, {problem.subject}", expected=problem.expected, given=Plain(problem.given or "other ones")
-            ) from None
+            raise SchemaError(f"where, {problem.subject}", expected=problem.expected) from None
 
     def _check_declared(self, own: Attribute) -> None:
         for value in self.asked:

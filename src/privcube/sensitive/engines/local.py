@@ -34,6 +34,10 @@ class Scan(Protocol):
     def name(self) -> str:
         """How messages call it."""
 
+    @property
+    def expected(self) -> str:
+        """What records must be like to be read to the end."""
+
     def columns(self, connection: duckdb.DuckDBPyConnection) -> Columns:
         """The names of the columns and what kind each is, None if it cannot be coded; no record is read."""
 
@@ -45,7 +49,7 @@ class LocalEngine:
     """Counts the records of one scan."""
 
     def __init__(self, scan: Scan, codes_in_memory: int = CODES_IN_MEMORY) -> None:
-        self._scan = scan
+        self.scan = scan
         self._codes_in_memory = codes_in_memory
 
     def prepare(self, request: CountRequest) -> None:
@@ -60,21 +64,21 @@ class LocalEngine:
         counter = TableCounter(sizes, request.positions, progress, self._codes_in_memory)
         with connected() as connection:
             kinds = self._columns(connection, request)
-            with without_quotes(self._scan.name, expected="a source that can be read"):
-                source = self._scan.open(connection, request.columns)
+            with without_quotes(self.scan.name, expected="a source that can be read"):
+                source = self.scan.open(connection, request.columns)
             numbers = {name: f"x{number}" for number, name in enumerate(request.columns)}
             numbered = replace(DUCKDB, column=numbers.__getitem__)  # by name, DuckDB does not tell A from a
             done = 0
-            for batch in coded_batches(connection, source, kinds, request, self._scan.name, numbered):
+            for batch in coded_batches(connection, source, kinds, request, self.scan, numbered):
                 counter.add(batch)
                 done += len(batch[0])
                 progress(READING, done, None)
         return request.exact_counts(counter.finish())
 
     def _columns(self, connection: duckdb.DuckDBPyConnection, request: CountRequest) -> dict[str, ColumnKind]:
-        with without_quotes(self._scan.name, expected="a source that can be read"):
-            columns = self._scan.columns(connection)
-        return checked_kinds(self._scan.name, request, columns)
+        with without_quotes(self.scan.name, expected="a source that can be read"):
+            columns = self.scan.columns(connection)
+        return checked_kinds(self.scan.name, request, columns)
 
 
 def coded_batches(
@@ -82,7 +86,7 @@ def coded_batches(
     source: str,
     kinds: dict[str, ColumnKind],
     request: CountRequest,
-    name: str,
+    scan: Scan,
     dialect: Dialect = DUCKDB,
 ) -> Iterator[list[Codes]]:
     """The codes of all records that count, in batches; stops at the first that a policy refuses."""
@@ -90,7 +94,7 @@ def coded_batches(
     records = counted_records(source, attributes, kinds, dialect, request)
     nobody = ", nobody" if request.person is not None else ""
     query = f"SELECT {narrow_codes(attributes)}{nobody} FROM ({records}) AS counted"
-    with without_quotes(name, expected="records that can be read to the end"):
+    with without_quotes(scan.name, expected=scan.expected):
         for batch in connection.sql(query).to_arrow_reader(_BATCH):
             if batch.num_rows:
                 yield checked_codes(batch, attributes, request.person)

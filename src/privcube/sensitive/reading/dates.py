@@ -63,8 +63,8 @@ def _iso(dates: Dates, text: str, dialect: Dialect) -> str:
         return text
     if dates.format == "compact":
         pieces = [f"substr({text}, {place})" for place in ("1, 4", "5, 2", "7, 2")]
-        day = " || '-' || ".join(pieces)
-        return f"({day} || substr({text}, 9))"
+        dashed = " || '-' || ".join(pieces)
+        return f"({dashed} || substr({text}, 9))"
     day, month = (1, 2) if dates.format == "day first" else (2, 1)
     two_digits = [f"lpad({dialect.part(text, _APART, place)}, 2, '0')" for place in (month, day)]
     year, rest = (dialect.part(text, _APART, place) for place in (3, 4))
