@@ -24,6 +24,8 @@ from privcube.sensitive.drafting import draft_schema
 from privcube.sensitive.engine import Ledger
 from privcube.sensitive.gate import measure
 from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, Receipt, open_ledger
+from privcube.sensitive.reading.checking import look_over
+from privcube.sensitive.reading.report import DataReport
 from privcube.sensitive.sources import engine_for
 
 
@@ -65,6 +67,32 @@ def release(
     if progress is not None:
         made.recover(progress)
     return made
+
+
+def check(
+    spec: Spec | str | Path, source: Any = None, *, folder: Path | None = None, progress: Progress = silent
+) -> DataReport:
+    """Look the data of a spec over, before anything is charged; nothing is published.
+
+    The report is about the data: do not publish it. Choices made from it are not covered by the guarantee. `source`
+    stands in for the spec's, such as a data frame; paths are relative to `folder`, by default that of the spec.
+    """
+    declared = spec if isinstance(spec, Spec) else Spec.read(spec)
+    base = folder if folder is not None else Path() if isinstance(spec, Spec) else Path(spec).parent
+    data = declared.data
+    if source is None:
+        place = data.source if is_url(data.source) else str(base / data.source)
+        engine = engine_for(place, data.table, data.query, data.text)
+    else:
+        engine = engine_for(source)
+    return look_over(
+        engine,
+        declared.schema,
+        person=data.person,
+        max_rows_per_person=declared.guarantee.max_rows_per_person,
+        text=data.text,
+        progress=progress,
+    )
 
 
 def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), progress: Progress = silent) -> Path:

@@ -164,7 +164,7 @@ def coded_records(
 
     Records that one of the `filters` drops are left out (`privcube.model.schema.Schema.filters`).
     """
-    return _coded(source, attributes, kinds, dialect, (), filters)
+    return coded_with(source, attributes, kinds, dialect, (), filters)
 
 
 def ranked_records(
@@ -178,11 +178,11 @@ def ranked_records(
     filters: Sequence[Attribute] = (),
 ) -> str:
     """Coded records with the person, whether none is named (`nobody`), and a keyed hash to order them by (`place`)."""
-    who = _text(dialect.column(person))
+    who = text_of_column(dialect.column(person))
     nobody = f"({who} IS NULL OR {dialect.matches(who, BLANK)})"
     said = " || ',' || ".join(f"CAST(c{number} AS TEXT)" for number in range(len(attributes)))
     order = dialect.digest(f"{quoted_text(key.hex() + ':')} || {said} || ':' || person")
-    coded = _coded(source, attributes, kinds, dialect, (("person", who), ("nobody", nobody)), filters)
+    coded = coded_with(source, attributes, kinds, dialect, (("person", who), ("nobody", nobody)), filters)
     return f"SELECT *, {order} AS place FROM ({coded}) AS coded"
 
 
@@ -227,7 +227,7 @@ def counted_records(
     )  # fmt: skip
 
 
-def _coded(
+def coded_with(
     source: str,
     attributes: Sequence[Attribute],
     kinds: Mapping[str, ColumnKind],
@@ -235,7 +235,10 @@ def _coded(
     extra: Sequence[tuple[str, str]],
     filters: Sequence[Attribute],
 ) -> str:
-    """Two steps, so that what a column says is worked out once and then compared many times; a third drops records."""
+    """Codes with some `extra` columns, given as names and expressions; records that a filter drops are left out.
+
+    In two steps, so that what a column says is worked out once and then compared many times; a third drops records.
+    """
     looked_at = [*attributes, *(each for each in filters if each not in attributes)]
     stated = [f"{expression} AS {name}" for name, expression in extra]
     codes = [name for name, _ in extra]
@@ -308,14 +311,14 @@ def _run_of_integers(attribute: Attribute) -> tuple[int, int] | None:
     return None
 
 
-def _text(column: str) -> str:
+def text_of_column(column: str) -> str:
     """A column as text that is compared letter by letter, whatever collation the column has."""
     return f'CAST({column} AS TEXT) COLLATE "C"'
 
 
 def _as_text(attribute: Attribute, column: str, kind: ColumnKind, dialect: Dialect) -> str:
     """What a column says as text, cleaned; numbers and booleans as declared values are written."""
-    text = _text(column)
+    text = text_of_column(column)
     if kind in ("float", "decimal"):
         number = _float(column, kind, dialect)
         whole = f"{column} = trunc({column}) AND abs({number}) < {_EXACT_BELOW}"

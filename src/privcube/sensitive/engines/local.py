@@ -7,6 +7,7 @@ at once (`privcube.sensitive.counting`). Text files are read as text: no type or
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -18,6 +19,7 @@ from privcube.sensitive.counting import CODES_IN_MEMORY, Codes, TableCounter, ch
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.duckdb_session import Columns, connected, narrow_codes
 from privcube.sensitive.engine import CountRequest
+from privcube.sensitive.reading.inquiry import Inquiry, Rows
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 
 if TYPE_CHECKING:
@@ -74,6 +76,25 @@ class LocalEngine:
                 done += len(batch[0])
                 progress(READING, done, None)
         return request.exact_counts(counter.finish())
+
+    @contextmanager
+    def inquiry(self) -> Iterator[Inquiry]:
+        """Open the source for questions."""
+        with connected() as connection:
+            with without_quotes(self.scan.name, expected="a source that can be read"):
+                columns = self.scan.columns(connection)
+
+            def opened(used: Sequence[str]) -> tuple[str, Dialect]:
+                with without_quotes(self.scan.name, expected="a source that can be read"):
+                    source = self.scan.open(connection, used)
+                numbers = {name: f"x{number}" for number, name in enumerate(used)}
+                return source, replace(DUCKDB, column=numbers.__getitem__)
+
+            def rows(query: str) -> Rows:
+                with without_quotes(self.scan.name, expected=self.scan.expected):
+                    return connection.sql(query).fetchall()
+
+            yield Inquiry(self.scan.name, columns, opened, rows)
 
     def _columns(self, connection: duckdb.DuckDBPyConnection, request: CountRequest) -> dict[str, ColumnKind]:
         with without_quotes(self.scan.name, expected="a source that can be read"):

@@ -26,6 +26,7 @@ from privcube.sensitive.counting import Counts, TableCounter, checked_cells, cod
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.cover import Block, Positions, cover
 from privcube.sensitive.engine import CountRequest
+from privcube.sensitive.reading.inquiry import Inquiry, Rows
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 from privcube.sensitive.selects import select_from
 
@@ -76,6 +77,20 @@ class SqlEngine:
             else:
                 counts = self._count_here(connection, request, kinds, blocks, progress)
         return request.exact_counts(counts)
+
+    @contextmanager
+    def inquiry(self) -> Iterator[Inquiry]:
+        """Open the source for questions, in one snapshot."""
+        with self._database.snapshot() as connection:
+            with without_quotes(self._name, expected="something that is there, can be read and is one SELECT"):
+                columns = self._database.columns(connection, self._statement)
+
+            def rows(query: str) -> Rows:
+                with without_quotes(self._name, expected="records that can be read, by a connection that lasts"):
+                    return list(connection.execute(query))
+
+            source = f"({self._statement}\n) AS asked"
+            yield Inquiry(self._name, columns, lambda used: (source, POSTGRESQL), rows)
 
     def _kinds(self, connection: Any, request: CountRequest) -> dict[str, ColumnKind]:
         with without_quotes(self._name, expected="something that is there, can be read and is one SELECT"):

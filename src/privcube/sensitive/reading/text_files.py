@@ -50,6 +50,12 @@ class CsvFiles:
                 raise DataError(self.name, expected="the same columns in all files")
         return [(name, "comma" if self._text.decimal == "," else "text") for name in first[0]]
 
+    def facts(self) -> dict[str, str]:
+        """How the files are written, for people."""
+        separators = {_header(file, self._text)[1] for file in self._files}
+        told = " or ".join("tab" if separator == "\t" else repr(separator) for separator in sorted(separators))
+        return {"encoding": self._text.encoding, "separator": told, "decimal": repr(self._text.decimal)}
+
     def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
         """One reading per order of columns, or per file if Arrow reads them."""
         alike: defaultdict[tuple[tuple[str, ...], str], list[str]] = defaultdict(list)
