@@ -57,6 +57,7 @@ class ParquetFiles:
     """Parquet files with the same columns; those in the names of folders (year=2024) count as text."""
 
     expected: Final = READABLE
+    facts: Final = None
 
     def __init__(self, files: Sequence[str]) -> None:
         self._files = files
@@ -93,6 +94,7 @@ class DuckDBFile:
     """
 
     expected: Final = READABLE
+    facts: Final = None
 
     def __init__(self, file: str | Path, table: str | None, query: str | None) -> None:
         self._file = Path(file)
@@ -138,6 +140,7 @@ class TableInMemory:
     """
 
     expected: Final = READABLE
+    facts: Final = None
 
     def __init__(self, source: Any) -> None:
         self._stream: Any = None

@@ -40,6 +40,10 @@ class Scan(Protocol):
     def expected(self) -> str:
         """What records must be like to be read to the end."""
 
+    @property
+    def facts(self) -> dict[str, str] | None:
+        """How text files are written, for people; None if it is none."""
+
     def columns(self, connection: duckdb.DuckDBPyConnection) -> Columns:
         """The names of the columns and what kind each is, None if it cannot be coded; no record is read."""
 
@@ -94,7 +98,7 @@ class LocalEngine:
                 with without_quotes(self.scan.name, expected=self.scan.expected):
                     return connection.sql(query).fetchall()
 
-            yield Inquiry(self.scan.name, columns, opened, rows)
+            yield Inquiry(self.scan.name, columns, opened, rows, self.scan.facts)
 
     def _columns(self, connection: duckdb.DuckDBPyConnection, request: CountRequest) -> dict[str, ColumnKind]:
         with without_quotes(self.scan.name, expected="a source that can be read"):

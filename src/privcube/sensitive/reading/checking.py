@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from privcube.errors import SchemaError
 from privcube.model.attribute import Attribute
@@ -70,12 +70,11 @@ def look_over(
         )
         for attribute in schema
     )
-    scan = getattr(engine, "scan", None)
     nameless = people is not None and people.without_name > 0
     lost = [attribute for attribute in schema if problems[attribute.name] is not None]
     return DataReport(
         source=inquiry.name,
-        text_file=scan.facts() if hasattr(scan, "facts") else None,
+        text_file=inquiry.text_file,
         records=totals[0],
         outside=totals[0] - totals[1],
         dropped=totals[1] - totals[2],
@@ -132,7 +131,7 @@ def _counted(
     asked, drops = [], []
     for number, (attribute, own) in enumerate(zip(attributes, telling, strict=True)):
         cells = {"missing": own.cells - 1, "undeclared": own.ordered_cells}
-        policies = {"missing": attribute.missing, "undeclared": attribute.other}
+        policies: dict[str, str] = {"missing": attribute.missing, "undeclared": attribute.other}
         if attribute.has_ends:
             cells |= {"below": 0, "above": own.ordered_cells - 1}
             policies |= {"below": attribute.underflow, "above": attribute.overflow}
@@ -194,8 +193,8 @@ def _column_report(
         elif cleaned(said, trim=True, case="fold") in {cleaned(each, trim=True, case="fold") for each in declared}:
             cased += times
     report = ColumnReport(
-        attribute.name, attribute.column, **found, frequent=tuple(texts[:_SHOWN]), padded=padded, cased=cased,
-        problem=problem,
+        attribute.name, attribute.column, **cast(Any, found), frequent=tuple(texts[:_SHOWN]), padded=padded,
+        cased=cased, problem=problem,
     )  # fmt: skip
     return replace(report, advice=tuple(_advice(attribute, report, [said for said, _ in texts])))
 

@@ -27,6 +27,7 @@ class Inquiry:
     columns: Columns
     opened: Callable[[Sequence[str]], tuple[str, Dialect]]  # what to select these columns from, and how
     rows: Callable[[str], Rows]  # the answer to one SELECT
+    text_file: dict[str, str] | None = None  # how text files are written, for people
 
 
 @contextmanager

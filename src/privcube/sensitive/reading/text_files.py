@@ -50,6 +50,7 @@ class CsvFiles:
                 raise DataError(self.name, expected="the same columns in all files")
         return [(name, "comma" if self._text.decimal == "," else "text") for name in first[0]]
 
+    @property
     def facts(self) -> dict[str, str]:
         """How the files are written, for people."""
         separators = {_header(file, self._text)[1] for file in self._files}
