@@ -12,31 +12,34 @@ from typing import Any
 from privcube.errors import LedgerError, Plain, PlanError, SpecError
 from privcube.model.amounts import decimal_text
 from privcube.model.columns.text_files import TextFile
-from privcube.model.documents.request import WorkloadRequest
+from privcube.model.documents.draft_text import draft_text
 from privcube.model.documents.spec import DataSource, Spec
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import Guarantee, PureDP
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
 from privcube.released.artifact.store import is_unchanged, stage, synced_folder
 from privcube.released.release import Release
-from privcube.sensitive.drafting import draft_schema
 from privcube.sensitive.engine import Ledger
 from privcube.sensitive.gate import measure
 from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, Receipt, open_ledger
 from privcube.sensitive.reading.checking import look_over
+from privcube.sensitive.reading.drafting import draft_of
 from privcube.sensitive.reading.report import DataReport
 from privcube.sensitive.sources import engine_for
 
 
-def draft_spec(source: str | Path) -> Spec:
-    """A spec for a CSV file, with attributes drafted from the data; a release refuses it until they are confirmed."""
-    return Spec(
-        data=DataSource(source=str(source)),
-        guarantee=PureDP(1),
-        schema=draft_schema(source),
-        request=WorkloadRequest(all_kway=(1,)),
-    )
+def draft(
+    source: str, *, table: str | None = None, query: str | None = None, text: TextFile | None = None, shown: str = ""
+) -> str:
+    """The text of a spec for a source, with attributes drafted from the data; a release refuses it until confirmed.
+
+    `shown` is the source as the spec is to name it, if it is not the same.
+    """
+    found = draft_of(engine_for(source, table, query, text))
+    written = {} if text is None else text.document
+    data = {"source": shown or source, "table": table, "query": query, **written}
+    return draft_text(data, found.attributes, found.left_out, found.person)
 
 
 def release(

@@ -43,7 +43,7 @@ def test_a_report_for_programs(said: Callable[..., str], tmp_path: Path, write_s
 def test_three_tries_at_a_bad_file_end_well(
     here: Callable[..., Any], said: Callable[..., str], tmp_path: Path, write_spec: Callable[..., Path]
 ) -> None:
-    """With the lines that check suggests, the release goes through, and nothing of the report is in what it publishes."""
+    """With the lines that check suggests, the release goes through; nothing of the report is in what it publishes."""
     (tmp_path / "people.csv").write_text(PEOPLE)
     write_spec(privacy=LEDGER)
     report = json.loads(said("check", "spec.toml", "--json"))

@@ -261,7 +261,7 @@ def _expressions(attribute: Attribute, kind: ColumnKind, number: int, dialect: D
     missing = _decided(attribute.missing, attribute.cells - 1)
     v, m = f"v{number}", f"m{number}"
     if attribute.bins is not None:
-        value, absent = _as_float(attribute, column, kind, dialect)
+        value, absent = number_of_column(attribute, column, kind, dialect)
         return value, absent, (
             f"CASE WHEN {m} THEN {missing} WHEN {v} IS NULL THEN {other} ELSE {_bins(attribute, v, dialect)} END"
         )  # fmt: skip
@@ -340,7 +340,7 @@ def _as_text(attribute: Attribute, column: str, kind: ColumnKind, dialect: Diale
     return text
 
 
-def _as_float(attribute: Attribute, column: str, kind: ColumnKind, dialect: Dialect) -> tuple[str, str]:
+def number_of_column(attribute: Attribute, column: str, kind: ColumnKind, dialect: Dialect) -> tuple[str, str]:
     """A column as a float, NULL if it is no number, and whether it is missing."""
     text = _as_text(attribute, column, kind, dialect)
     spelled = _absent(attribute, column, text, dialect)
