@@ -15,7 +15,14 @@ that holds the data; the two dialects differ in a few functions. `tests/every_en
 - Cleaning comes first: `trim` removes blanks at both ends, `case` = "fold" makes letters small, and a spelling of
   (missing) is missing; then declared values and spellings are looked up. A decimal comma becomes a point.
 - Anything else is not declared: `other`. What a policy refuses is coded as NULL, and the engine stops. What a policy
-  drops is coded as -1, and the record is left out, whatever its other values are.
+  drops is coded as -1, and the record is left out, whatever its other values are, and before rows per person are
+  bounded. Conditions (`where`) are attributes that are not counted and drop what they do not declare.
+
+Formal guarantee. What becomes of a record, its codes or that it is left out, depends on this record and the declaration
+alone. So data sets that differ in the records of one unit still differ in the records of that unit alone once they are
+cleaned, and the bound on rows per person, applied to what is left, keeps at most c of them (`privcube.sensitive.units`).
+Under replace_one a unit may lose records or gain some; the noise covers that, too, as it is set for the larger of a
+column and a difference of columns (`privcube.model.sensitivity`).
 """
 
 from __future__ import annotations

@@ -68,30 +68,32 @@ class Condition:
         if own is not None:
             spelled = {label: texts for label, texts in own.raw if label == MISSING or label in map(_said, self.asked)}
             reading |= {"column": own.column, "trim": own.trim, "raw": spelled}
+        try:
+            return Attribute(**reading, **self._declared(own))
+        except SchemaError as problem:
+            raise SchemaError(f"where, {problem.subject}", expected=problem.expected) from None
+
+    def _declared(self, own: Attribute | None) -> dict[str, Any]:
+        """What the condition asks for, as an attribute declares it."""
         ends = self._ends
         if ends.keys() & _DAYS:
             first, last = ends.get("first", ends.get("last")), ends.get("last", ends.get("first"))
             form = "iso" if own is None or own.dates is None else own.dates.format
             days = Dates(by="day", first=first, last=last, format=form)
-            reading |= {"dates": days, **_outside(ends, "first", "last")}
-        elif ends:
+            return {"dates": days, **_outside(ends, "first", "last")}
+        if ends:
             low = ends["from"] if "from" in ends else ends["below"] - 1
             high = ends["below"] if "below" in ends else low + 1
-            reading |= {"bins": [low, high], **_outside(ends, "from", "below")}
-        else:
-            if own is not None and own.values is not None:
-                self._check_declared(own)
-            reading |= {"values": list(self.asked), "case": "exact" if own is None else own.case}
-        try:
-            return Attribute(**reading)
-        except SchemaError as problem:
-            raise SchemaError(f"where, {problem.subject}", expected=problem.expected) from None
+            return {"bins": [low, high], **_outside(ends, "from", "below")}
+        if own is not None and own.values is not None:
+            self._check_declared(own)
+        return {"values": list(self.asked), "case": "exact" if own is None else own.case}
 
     def _check_declared(self, own: Attribute) -> None:
         for value in self.asked:
             if value not in (own.values or ()):
                 raise SchemaError(
-                    f"where, {self.name!r}",
+                    f"{self.name!r}",
                     expected="values that the attribute declares",
                     given=value,
                     available=map(str, own.values or ()),
@@ -118,7 +120,10 @@ def _end(subject: str, key: str, end: Any) -> object:
     if key in _NUMBERS:
         amount: Amount = end
         return exact(amount, f"{subject}, {key}", SchemaError)
-    return Dates(by="day", first=end, last=end).document["first"]
+    try:
+        return Dates(by="day", first=end, last=end).document["first"]
+    except SchemaError as problem:
+        raise SchemaError(f"{subject}, {key}", expected=problem.expected, given=end) from None
 
 
 def _written(end: object) -> object:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, cast
 
-from privcube.errors import Plain, SpecError
+from privcube.errors import Plain, SchemaError, SpecError
 from privcube.model.amounts import decimal_text
 from privcube.model.attribute import Attribute
 from privcube.model.columns.dates import Dates
@@ -59,12 +59,16 @@ def attribute_from(section: Section, folder: Path = Path()) -> Attribute:
 
 def _dates(section: Section) -> Dates:
     dates = section.section("dates", _DATE_KEYS)
-    return Dates(
-        by=cast(Any, dates.text("by")),
-        first=dates.raw("first", None),
-        last=dates.raw("last", None),
-        format=cast(Any, dates.text("format", "iso")),
-    )
+    try:
+        return Dates(
+            by=cast(Any, dates.text("by")),
+            first=dates.raw("first", None),
+            last=dates.raw("last", None),
+            format=cast(Any, dates.text("format", "iso")),
+        )
+    except SchemaError as problem:
+        named = f"attribute {section.text('name')!r}, {problem.subject}"
+        raise SchemaError(named, expected=problem.expected) from None
 
 
 def attribute_document(attribute: Attribute) -> dict[str, Any]:

@@ -56,7 +56,7 @@ _DRAWN: Final = {
 def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
     """PRIVACY.md, from a plan and its manifest."""
     sections = {
-        "What is protected": [_protected(plan.guarantee)],
+        "What is protected": [_protected(plan.guarantee), *_records(plan)],
         "How much": [_budget(plan.guarantee), *_in_words(plan.guarantee), _account(stated)],
         "How": [*mechanism(plan), post_processing(plan)],
         "What is not protected": [f"- {line}" for line in _NOT_PROMISED],
@@ -98,6 +98,21 @@ def _protected(guarantee: Guarantee) -> str:
         else "one of them has one more unit than the other; the number of units is protected, too"
     )
     return f"The protected unit is {unit}. Neighboring data sets differ by {guarantee.unit}: {size}."
+
+
+def _records(plan: Plan) -> Iterator[str]:
+    """Which records count, if not all do."""
+    schema = plan.workload.schema
+    if not schema.filters:
+        return
+    asked = [condition.name for condition in schema.where]
+    dropping = [attribute.name for attribute in schema if attribute.drops]
+    why = [f"that do not meet the conditions on {', '.join(asked)}"] if asked else []
+    why += [f"with values of {', '.join(dropping)} that are not declared for it"] if dropping else []
+    yield (
+        f"Not all records count: those {' and those '.join(why)} are left out, as plan.json states. This is decided for "
+        "each record by itself, so whether the records of a unit count is protected like what they say."
+    )
 
 
 def _budget(guarantee: Guarantee) -> str:
