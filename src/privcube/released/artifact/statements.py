@@ -110,8 +110,8 @@ def _records(plan: Plan) -> Iterator[str]:
     why = [f"that do not meet the conditions on {', '.join(asked)}"] if asked else []
     why += [f"with values of {', '.join(dropping)} that are not declared for it"] if dropping else []
     yield (
-        f"Not all records count: those {' and those '.join(why)} are left out, as plan.json states. This is decided for "
-        "each record by itself, so whether the records of a unit count is protected like what they say."
+        f"Not all records count: those {' and those '.join(why)} are left out, as plan.json states. That is decided "
+        "for each record by itself, so whether the records of a unit count is protected like what they say."
     )
 
 
