@@ -30,6 +30,7 @@ MOST_MEMORY = 1 << 20  # kilobytes beyond those that were taken before
 SPEC = """
 [data]
 source = "people.csv"
+dataset = "people"
 
 [privacy]
 epsilon = "1"
@@ -91,7 +92,19 @@ def write_folder(folder: Path, policy: str = "", bins: str = "") -> None:
 
 # Command lines
 
-COMMANDS = ("init", "plan", "release", "show", "query", "verify", "export", "ledger", "ledger check", "ledger recover")
+COMMANDS = (
+    "init",
+    "check",
+    "plan",
+    "release",
+    "show",
+    "query",
+    "verify",
+    "export",
+    "ledger",
+    "ledger check",
+    "ledger recover",
+)
 LIKELY = {
     "plan": [["spec.toml"], ["spec.toml", "--accuracy"], ["spec.toml", "--count"], ["spec.toml", "--compare"]],
     "release": [["spec.toml"], ["spec.toml", "--output"], ["spec.toml", "--plan"]],

@@ -168,7 +168,6 @@ def test_an_unknown_choice_is_refused_with_the_known_ones(
         ["show", "out", "--rows", "-1"],
         ["query", "out", "--confidence", "2"],
         ["verify"],
-        ["export", "out", "--to", "t.csv"],
         ["export", "out", "--format", "csv"],
         ["export", "out", "--format", "pdf", "--to", "t.pdf"],
         ["ledger", "check"],
