@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,11 @@ LOG_KEY = (
 )
 
 
+@cache
 def spark_session() -> Any:
     """The session of this process; starting it takes some seconds."""
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
     os.environ["PYSPARK_PYTHON"] = sys.executable
     folder = Path(tempfile.mkdtemp(prefix="privcube-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
