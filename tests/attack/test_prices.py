@@ -136,3 +136,40 @@ def test_the_l1_of_exchanged_records_is_twice_that_of_one() -> None:
 @pytest.mark.parametrize(("rows", "scale"), [(0, 24_390), (100, 6_622), (361, 4_000), (10**6, 90)])
 def test_scales_of_max_norm_noise_are_limited_by_their_rows(rows: int, scale: int) -> None:
     assert largest_scale(rows) == scale
+
+
+# Replaced records that are not exchanged one for one
+
+
+LOSING = {
+    "several rows": (Schema.from_sizes({"a": 3}), 2),
+    "values left out": (Schema([Attribute("a", values=["x", "y", "z"], other="drop")]), 1),
+    "a condition": (Schema([Attribute("a", size=3)], where={"b": ["yes"]}), 1),
+}
+
+
+@pytest.mark.parametrize("guarantee", [PureDP, ZCDP])
+@pytest.mark.parametrize("case", LOSING)
+def test_a_replaced_unit_may_have_fewer_records_that_count(case: str, guarantee: type[PureDP] | type[ZCDP]) -> None:
+    """Then the number of records is no public number, and a total costs something."""
+    schema, rows = LOSING[case]
+    protected = guarantee(1, neighbors="replace_one", max_rows_per_person=rows)
+    made = plan(Workload.tables(schema, [()]), protected, "marginals")
+    assert 0 < privacy_cost(made) <= protected.capacity
+    plain = plan(Workload.tables(Schema.from_sizes({"a": 3}), [()]), guarantee(1, neighbors="replace_one"), "marginals")
+    assert privacy_cost(plain) == 0
+
+
+@pytest.mark.parametrize("case", LOSING)
+def test_brute_force_prices_records_that_are_lost(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a tenth of the noise on the total, which no exchange of two records moves."""
+    schema, rows = LOSING[case]
+    protected = PureDP(1, neighbors="replace_one", max_rows_per_person=rows)
+    made = plan(Workload.tables(schema, [()]), protected, "marginals")
+    gate.verify_by_brute_force(made)
+    scale = Plan.noise_scale
+    monkeypatch.setattr(Plan, "noise_scale", lambda self, group: scale(self, group) / 10)
+    with pytest.raises(errors.PlanError, match="every record within the guarantee"):
+        gate.verify_by_brute_force(made)
+    with pytest.raises(errors.PlanError, match="a cost of at most 1"):
+        verify_privacy(made)

@@ -66,20 +66,33 @@ def privacy_cost(plan: Plan) -> Fraction:
     A bundle's noise falls with the largest L1 norm among its groups, so it costs as much as its dearest group. If a
     replaced record lies in another slice than the new one, each of the two slices moves by 1: 2 in all, which is what a
     group with rows in both slices costs anyway.
+
+    Replaced records need not be exchanged one for one: if the new ones may be fewer (`may_lose_rows`), records that are
+    only added or removed are priced, too.
     """
     times = plan.guarantee.max_rows_per_person
     pairs = plan.guarantee.neighbors == "replace_one"
+    kinds = (pairs, False) if may_lose_rows(plan) else (pairs,)
     cost, shapes = Fraction(0), dict[GroupPart, _Shape]()
     if isinstance(plan.guarantee, PureDP):
         for bundle in plan.noised_together:
-            moved = max(_largest_move(plan.frame, plan.groups[group], pairs, shapes).l1 for group in bundle)
+            groups = [plan.groups[group] for group in bundle]
+            moved = max(_largest_move(plan.frame, group, kind, shapes).l1 for group in groups for kind in kinds)
             cost += times * moved / plan.noise_scale(bundle[0])
     else:
         for number, group in enumerate(plan.groups):
             _check_weights(plan.frame, group)
-            moved = _largest_move(plan.frame, group, pairs, shapes).squares
+            moved = max(_largest_move(plan.frame, group, kind, shapes).squares for kind in kinds)
             cost += times**2 * moved / (2 * plan.noise_variance(number))
     return cost
+
+
+def may_lose_rows(plan: Plan) -> bool:
+    """Whether replacing a unit's records can change how many records count, although the number of units is public.
+
+    It can if a unit may have several rows, as the new ones may be fewer, or if records are left out by their values.
+    """
+    return plan.guarantee.max_rows_per_person > 1 or bool(plan.workload.schema.filters)
 
 
 class _Move(NamedTuple):

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.accuracy.layout import Layout
-from privcube.accuracy.privacy import verify_privacy
+from privcube.accuracy.privacy import may_lose_rows, verify_privacy
 from privcube.errors import Plain, PlanError
 from privcube.model.groups import Group, MatrixGroup, SketchGroup, group_rows, row_weights
 from privcube.model.measurements import Measurements
@@ -237,6 +237,7 @@ def verify_by_brute_force(plan: Plan) -> None:
         changes = [
             [left - right for left, right in zip(one, other, strict=True)] for one, other in combinations(columns, 2)
         ]
+        changes += columns if may_lose_rows(plan) else []
     else:
         changes = columns
     for change in changes:
