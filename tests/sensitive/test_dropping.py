@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,16 @@ from privcube.sensitive.engine import CountRequest
 from privcube.sensitive.gate import _price
 from privcube.sensitive.sources import engine_for
 
+STRATEGIES = ("base_counts", "marginals", "fourier", "hierarchy", "wavelet")
 
-@pytest.mark.parametrize("strategy", ["base_counts", "marginals", "fourier", "hierarchy", "residual", "wavelet"])
-@pytest.mark.parametrize("guarantee", [pc.PureDP, pc.ZCDP])
+
+@pytest.mark.parametrize(("guarantee", "strategy"), [*product((pc.PureDP, pc.ZCDP), STRATEGIES), (pc.ZCDP, "residual")])
 def test_a_record_that_is_left_out_costs_no_more_than_one_that_is_replaced(guarantee: Any, strategy: str) -> None:
-    """Under replace_one the gate prices differences of columns; a dropped record moves the answers by one column."""
+    """A dropped record moves the answers by one column, not by the difference of two."""
     schema = pc.Schema.from_sizes({"a": 4, "b": 2, "c": 3})
     workload = pc.Workload.all_kway(schema, 2)
     promised = guarantee(1, neighbors="replace_one")
-    try:
-        plan = pc.plan(workload, promised, strategy=strategy)
-    except pc.errors.PrivcubeError:
-        pytest.skip("not for this guarantee")
+    plan = pc.plan(workload, promised, strategy=strategy)
     layout = Layout(plan.frame)
     tables = [schema.names] * len(plan.groups)
     for unit in np.eye(schema.domain_size, dtype=np.int64).reshape(-1, *schema.shape):
