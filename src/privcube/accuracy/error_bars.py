@@ -25,7 +25,7 @@ from typing import Final, get_args
 import numpy as np
 
 from privcube.accuracy.layout import cells_table, recovered_table
-from privcube.accuracy.moments import exact_noise_variances
+from privcube.accuracy.moments import exact_noise_variances, helmert_variance_at_most
 from privcube.accuracy.published import padded_cells, published_rows
 from privcube.accuracy.structure import group_family
 from privcube.algebra.lattice import Floats, Integers, ResidualIndex
@@ -255,8 +255,11 @@ class _Bundle:
 
 def _drawn_at_most(plan: Plan) -> Floats:
     """The variances of the noise drawn; for Helmert rows, which differ slightly, an upper bound on all of them."""
-    helmert = np.array([has_helmert(group) for group in plan.groups])
-    return np.asarray(np.where(helmert, plan.noise_variances(), exact_noise_variances(plan)))
+    exact, continuous = exact_noise_variances(plan), plan.noise_variances()
+    for number, group in enumerate(plan.groups):
+        if has_helmert(group):
+            exact[number] = helmert_variance_at_most(plan, float(continuous[number]), group)
+    return exact
 
 
 def _powers(rows: Floats, repeats: int) -> tuple[float, float]:

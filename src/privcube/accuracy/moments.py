@@ -16,10 +16,11 @@ from typing import Final
 import numpy as np
 
 from privcube.algebra.lattice import Floats
+from privcube.algebra.rounded_noise import rounded_variance
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, has_helmert, product_groups
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import PureDP
+from privcube.model.privacy.guarantee import NoiseKind, PureDP
 from privcube.model.slices import slice_rows
 
 RowShares = Mapping[tuple[int, int], Sequence[float]]  # per axis and level, the shares of Helmert rows j = 1, 2, ...
@@ -130,15 +131,19 @@ def _log_growth(n: int, radius: Floats | float) -> Floats:
     return np.asarray(np.arcsinh(v / x) - x / (x**2 + v**2) / 2)
 
 
-def helmert_variance(variance: float, shares: Sequence[Sequence[float]]) -> float:
+def helmert_variance(
+    variance: float, shares: Sequence[Sequence[float]], noise: NoiseKind = "discrete_gaussian"
+) -> float:
     """The mean effective variance of Helmert rows with sigma^2, if row j of an axis has share `shares[axis][j - 1]`.
 
-    A row of weight w, the product of j (j+1) over the axes, gets discrete Gaussian noise of sigma^2 w; its effective
+    A row of weight w, the product of j (j+1) over the axes, gets Gaussian noise of sigma^2 w; its effective
     (orthonormal) variance is the variance of that noise divided by w. Only rows with sigma^2 w <= 4 differ from
-    sigma^2, so few rows need to be visited, however many there are.
+    sigma^2, or with rounded noise from sigma^2 + 1/(12 w), so few rows need to be visited, however many there are.
 
     >>> [round(helmert_variance(variance, [(0.5, 0.5)]), 6) for variance in (0.1, 0.25, 4.0)]
     [0.085313, 0.249745, 4.0]
+    >>> round(helmert_variance(4.0, [(0.5, 0.5)], "rounded_gaussian") - 4, 6), round((1 / 24 + 1 / 72) / 2, 6)
+    (0.027778, 0.027778)
     """
     narrow = {1: 1.0} if variance * 2 ** len(shares) <= _NARROW else {}
     for axis in shares:
@@ -149,17 +154,32 @@ def helmert_variance(variance: float, shares: Sequence[Sequence[float]]) -> floa
                     break
                 products[weight * j * (j + 1)] += share * own
         narrow = products
+    if noise == "rounded_gaussian":
+        added = math.prod(sum(own / (j * (j + 1)) for j, own in enumerate(axis, start=1)) for axis in shares) / 12
+        return (
+            variance
+            + added
+            + sum(
+                share * (rounded_variance(variance * weight) - variance * weight - 1 / 12) / weight
+                for weight, share in narrow.items()
+            )
+        )
     return variance + sum(
         share * (discrete_gaussian_variance(variance * weight) / weight - variance) for weight, share in narrow.items()
     )
 
 
 def narrow_groups(plan: Plan) -> list[int]:
-    """The groups whose Helmert rows differ in effective variance: their first row has sigma^2 w <= 4."""
+    """The groups whose Helmert rows differ in effective variance.
+
+    With discrete noise they do if their first row has sigma^2 w <= 4, with rounded noise, which adds 1/12 to each row,
+    if this is more than a millionth.
+    """
     if isinstance(plan.guarantee, PureDP):
         return []
     variances = plan.noise_variances()
-    return [n for n, group in enumerate(plan.groups) if has_helmert(group) and 2 * variances[n] <= _NARROW]
+    most = _NARROW if plan.guarantee.noise == "discrete_gaussian" else 1e6 / 12
+    return [n for n, group in enumerate(plan.groups) if has_helmert(group) and 2 * variances[n] <= most]
 
 
 def exact_noise_variances(plan: Plan, shares: RowShares | None = None) -> Floats:
@@ -171,16 +191,25 @@ def exact_noise_variances(plan: Plan, shares: RowShares | None = None) -> Floats
     continuous = plan.noise_variances()
     if isinstance(plan.guarantee, PureDP):
         return _pure_variances(plan, continuous)
+    drawn = rounded_variance if plan.guarantee.noise == "rounded_gaussian" else discrete_gaussian_variance
     exact = np.array(
         [
-            variance if has_helmert(group) else discrete_gaussian_variance(variance)
+            variance if has_helmert(group) else drawn(variance)
             for group, variance in zip(plan.groups, continuous.tolist(), strict=True)
         ]
     )
     for number in narrow_groups(plan):
         own = _row_shares(plan.frame, plan.groups[number], shares or {})
-        exact[number] = helmert_variance(float(continuous[number]), own)
+        exact[number] = helmert_variance(float(continuous[number]), own, plan.guarantee.noise)
     return exact
+
+
+def helmert_variance_at_most(plan: Plan, variance: float, group: Group) -> float:
+    """An upper bound on the effective variance of all Helmert rows of a group with sigma^2: that of the first row."""
+    if plan.guarantee.noise != "rounded_gaussian":
+        return variance
+    (parts,) = product_groups([group])
+    return variance + 1 / 12 / 2 ** sum(part.kind == "helmert" for part in parts)
 
 
 def _row_shares(frame: Frame, group: Group, shares: RowShares) -> list[Sequence[float]]:

@@ -49,9 +49,10 @@ def verify_privacy(plan: Plan) -> None:
         raise PlanError(
             "plan", expected="a digest that matches the plan", given=Plain("one that does not: the plan was changed")
         )
-    if plan.guarantee.calibration != "zcdp":
+    if plan.guarantee.calibration == "classic":
         raise PlanError(
-            "calibration", expected="zcdp for a release, as the classic constant is not proved for whole-number noise"
+            "calibration",
+            expected="exact or zcdp for a release, as the classic constant is not proved for whole-number noise",
         )
     for group in plan.groups:
         _check_group(plan.frame, group)
@@ -61,7 +62,9 @@ def verify_privacy(plan: Plan) -> None:
 
 
 def privacy_cost(plan: Plan) -> Fraction:
-    """The privacy cost of a plan's noise: epsilon summed over bundles, or rho over groups, each at its worst record.
+    """The privacy cost of a plan's noise: epsilon summed over bundles, or rho or mu^2 over groups, each at its worst.
+
+    Rounded Gaussian noise costs mu^2, the sum of squared moves over variances; discrete Gaussian noise rho, half of it.
 
     A bundle's noise falls with the largest L1 norm among its groups, so it costs as much as its dearest group. If a
     replaced record lies in another slice than the new one, each of the two slices moves by 1: 2 in all, which is what a
@@ -78,7 +81,9 @@ def privacy_cost(plan: Plan) -> Fraction:
         for number, group in enumerate(plan.groups):
             _check_weights(plan.frame, group)
             moved = _largest_move(plan.frame, group, pairs, shapes).squares
-            cost += times**2 * moved / (2 * plan.noise_variance(number))
+            cost += times**2 * moved / plan.noise_variance(number)
+        if plan.guarantee.noise == "discrete_gaussian":
+            cost /= 2
     return cost
 
 

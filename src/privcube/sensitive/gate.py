@@ -52,6 +52,9 @@ class Noise(Protocol):
     def gaussian(self, variance: Fraction, count: int) -> Integers:
         """Discrete Gaussian draws."""
 
+    def rounded_gaussian(self, variance: Fraction, count: int) -> Integers:
+        """Rounded Gaussian draws."""
+
     def max_norm(self, scale: Fraction, sizes: Sequence[int]) -> list[Integers]:
         """One max-norm draw for a bundle."""
 
@@ -66,6 +69,10 @@ class SystemNoise:
     def gaussian(self, variance: Fraction, count: int) -> Integers:
         """Discrete Gaussian draws."""
         return noise.discrete_gaussian(variance, count)
+
+    def rounded_gaussian(self, variance: Fraction, count: int) -> Integers:
+        """Rounded Gaussian draws."""
+        return noise.rounded_gaussian(variance, count)
 
     def max_norm(self, scale: Fraction, sizes: Sequence[int]) -> list[Integers]:
         """One max-norm draw for a bundle."""
@@ -99,8 +106,10 @@ def measure(
     engine.prepare(request)
     ledger.charge(plan.digest, plan.guarantee)
     counts = engine.count(request, progress)
-    exact = exact_answers(Layout(plan.frame), plan.groups, table_of, counts.for_the_gate)
-    return Measurements(plan, np.concatenate(exact) + _noise(plan, noise_from or SystemNoise()))
+    exact = np.concatenate(exact_answers(Layout(plan.frame), plan.groups, table_of, counts.for_the_gate))
+    if exact.dtype != np.int64:  # the guarantee of whole-number noise is for whole numbers only
+        raise PlanError("answers", expected="whole numbers of 64 bits")
+    return Measurements(plan, exact + _noise(plan, noise_from or SystemNoise()))
 
 
 def _noise(plan: Plan, source: Noise) -> Integers:
@@ -124,7 +133,12 @@ def _noise(plan: Plan, source: Noise) -> Integers:
                 places[weights] = _places(weights)
             for weight, place in places[weights]:
                 alike[variance * weight].append((group, place, len(place)))
-    draw = source.laplace if pure else source.gaussian
+    draws = {
+        "laplace": source.laplace,
+        "discrete_gaussian": source.gaussian,
+        "rounded_gaussian": source.rounded_gaussian,
+    }
+    draw = draws[plan.guarantee.noise]
     for parameter, wanted in alike.items():
         ends = np.cumsum([count for _, _, count in wanted]).tolist()
         values = draw(parameter, ends[-1])
@@ -226,12 +240,13 @@ def _price(plan: Plan, change: Sequence[Integers]) -> Fraction:
             (times * _moved(plan, bundle, change) / plan.noise_scale(bundle[0]) for bundle in plan.noised_together),
             Fraction(0),
         )
-    return sum(
+    mu_squared = sum(
         (
-            Fraction(times**2 * moved**2, weight) / (2 * plan.noise_variance(number))
+            Fraction(times**2 * moved**2, weight) / plan.noise_variance(number)
             for number, group in enumerate(plan.groups)
             for moved, weight in zip(change[number].tolist(), row_weights(plan.frame, group), strict=True)
             if moved
         ),
         Fraction(0),
     )
+    return mu_squared if plan.guarantee.noise == "rounded_gaussian" else mu_squared / 2

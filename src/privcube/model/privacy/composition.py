@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from privcube.errors import GuaranteeError, Plain
 from privcube.model.amounts import shown, shown_down
-from privcube.model.privacy.guarantee import Guarantee, PureDP
+from privcube.model.privacy.guarantee import ApproxDP, Guarantee, PureDP
 
 
 def cost(spent: Guarantee, total: Guarantee) -> Fraction:
@@ -30,13 +30,22 @@ def cost(spent: Guarantee, total: Guarantee) -> Fraction:
     if spent.unit != total.unit:
         raise GuaranteeError("release", expected=f"the unit of the total, {total.unit}", given=Plain(spent.unit))
     for guarantee in (spent, total):
-        if guarantee.calibration != "zcdp":
-            raise GuaranteeError("calibration", expected="zcdp (the classic constant has no exact accounting)")
+        if guarantee.calibration == "classic":
+            raise GuaranteeError("calibration", expected="exact or zcdp (the classic constant has no exact accounting)")
     if isinstance(total, PureDP):
         if not isinstance(spent, PureDP):
             raise GuaranteeError("release", expected="a pure guarantee, as the total is pure", given=Plain(str(spent)))
         return spent.epsilon
-    return spent.epsilon**2 / 2 if isinstance(spent, PureDP) else spent.rho
+    return _rho(spent)
+
+
+def _rho(spent: Guarantee) -> Fraction:
+    """What a release costs in zCDP: normal noise of mu, rounded or not, is mu^2/2-zCDP."""
+    if isinstance(spent, PureDP):
+        return spent.epsilon**2 / 2
+    if isinstance(spent, ApproxDP) and spent.calibration == "exact":
+        return spent.mu_squared / 2
+    return spent.rho
 
 
 def remaining(total: Guarantee, spent: Iterable[Guarantee]) -> Fraction:

@@ -250,6 +250,7 @@ def _guarantee_document(guarantee: Guarantee) -> dict[str, Any]:
         "amounts": {name: decimal_text(amount) for name, amount in guarantee.amounts.items()},
         "neighbors": guarantee.neighbors,
         "max_rows_per_person": guarantee.max_rows_per_person,
+        **({"calibration": "exact"} if guarantee.calibration == "exact" else {}),
     }
 
 
@@ -258,6 +259,7 @@ def _guarantee(document: dict[str, Any]) -> Guarantee:
         document["amounts"],
         neighbors=document["neighbors"],
         max_rows_per_person=document["max_rows_per_person"],
+        calibration=document.get("calibration", "zcdp"),  # ledgers say it only where it is "exact"
     )
 
 
