@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privcube import ZCDP, ApproxDP, PureDP, errors
-from privcube.model.privacy import zcdp
-from privcube.model.privacy.composition import cost, remaining
+from privcube.model.privacy import gaussian_profile, zcdp
+from privcube.model.privacy.composition import account_of, accounts, cost, remaining
 from privcube.sensitive.ledger import MemoryLedger
 
 
@@ -60,3 +61,83 @@ def test_a_refused_charge_changes_nothing() -> None:
     assert ledger.remaining == Fraction(3, 10)
     ledger.charge("three", PureDP("0.3"))
     assert ledger.remaining == 0
+
+
+# Totals in (epsilon, delta): one account of sums, and one for releases that are all pure
+
+EXACT = ApproxDP(1, "1e-6", calibration="exact")
+ZCDP_ONE = ApproxDP(1, "1e-6", calibration="zcdp")
+
+
+def test_one_release_may_take_the_whole_total() -> None:
+    """By the account of its own noise, whatever the total was calibrated for."""
+    for total in (EXACT, ZCDP_ONE):
+        for release, currency in ((EXACT, "mu^2"), (ZCDP_ONE, "rho"), (PureDP(1), "epsilon")):
+            account = account_of(total, [release])
+            assert (account.currency, account.left) == (currency, 0)
+            with pytest.raises(errors.GuaranteeError, match="privacy budget"):
+                account_of(total, [release, PureDP("1e-9")])
+
+
+def test_exact_releases_add_up_in_mu_squared() -> None:
+    parts = [ApproxDP("0.5", "1e-8", calibration="exact")] * 3
+    account = account_of(EXACT, parts)
+    assert account.spent == 3 * parts[0].mu_squared
+    assert account.currency == "mu^2"
+    with_pure = account_of(EXACT, [*parts, PureDP("0.01")])
+    assert with_pure.spent == account.spent + gaussian_profile.mu_squared_of_pure(Fraction(1, 100))
+
+
+def test_what_was_admissible_through_zcdp_still_is() -> None:
+    """All that a sum of rho held before there were other accounts, for totals that were opened then."""
+    generator = random.Random(5)
+    releases = [ZCDP("0.003"), ZCDP_ONE, ApproxDP("0.2", "1e-7"), PureDP("0.05"), PureDP("0.2")]
+    releases = [ApproxDP(g.epsilon, g.delta, calibration="zcdp") if isinstance(g, ApproxDP) else g for g in releases]
+    held = 0
+    for _ in range(300):
+        spent = generator.choices(releases, k=generator.randint(1, 6))
+        total = ApproxDP(generator.choice(["0.3", "1", "2"]), "1e-6", calibration="zcdp")
+        if sum(cost(each, total) for each in spent) <= total.rho:
+            assert remaining(total, spent) >= 0
+            held += 1
+    assert 50 < held < 250
+
+
+def test_the_first_release_decides_before_there_are_results() -> None:
+    """Results must not lead to one account of sums or to the other, as their deltas would add up."""
+    small, discrete = ApproxDP("0.1", "1e-9", calibration="exact"), ZCDP("0.0001")
+    for total in (EXACT, ZCDP_ONE):
+        assert {each.currency for each in accounts(total, [small])} == {"mu^2"}
+        assert {each.currency for each in accounts(total, [discrete, small])} == {"rho"}
+        assert {each.currency for each in accounts(total, [PureDP("0.1"), PureDP("0.1")])} == {
+            total.currency,
+            "epsilon",
+        }
+        with pytest.raises(errors.GuaranteeError, match="pure guarantee or calibration exact"):
+            account_of(total, [small, discrete])
+    with pytest.raises(errors.GuaranteeError, match="pure guarantee or calibration exact"):
+        account_of(EXACT, [PureDP("0.01"), discrete])
+    assert account_of(ZCDP_ONE, [PureDP("0.01"), discrete]).currency == "rho"
+
+
+def test_exact_releases_in_zcdp_count_half_of_mu_squared() -> None:
+    for total in (ZCDP(1), ZCDP_ONE):
+        assert cost(EXACT, total) == EXACT.mu_squared / 2
+    assert remaining(ZCDP(1), [EXACT]) == 1 - EXACT.mu_squared / 2
+
+
+@pytest.mark.parametrize("total", [EXACT, ZCDP_ONE], ids=["exact", "zcdp"])
+def test_what_is_admitted_is_within_the_total(total: ApproxDP) -> None:
+    """Against the profile of the composed Gaussian noise."""
+    generator = random.Random(9)
+    admitted = 0
+    for _ in range(60):
+        parts = [Fraction(generator.randint(1, 90), 100) for _ in range(generator.randint(1, 4))]
+        spent = [ApproxDP(part, "1e-6", calibration="exact") for part in parts]
+        try:
+            account_of(total, spent)
+        except errors.GuaranteeError:
+            continue
+        admitted += 1
+        assert gaussian_profile.at_most(sum(each.mu_squared for each in spent), total.epsilon, total.delta)
+    assert 10 < admitted < 60

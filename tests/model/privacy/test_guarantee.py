@@ -92,7 +92,7 @@ def test_refuses_rows(guarantee: Guarantee, rows: object) -> None:
 
 
 def test_refuses_calibration() -> None:
-    with pytest.raises(GuaranteeError, match=r"^calibration: .*available: zcdp, classic"):
+    with pytest.raises(GuaranteeError, match=r"^calibration: .*available: exact, zcdp, classic"):
         ApproxDP(1, "1e-6", calibration="analytic")
     with pytest.raises(GuaranteeError, match=r"^calibration: expected none unless"):
         guarantee_from({"epsilon": 1}, calibration="classic")
