@@ -14,7 +14,7 @@ from privcube.model.amounts import decimal_text
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.spec import DataSource, Spec
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import Guarantee, PureDP
+from privcube.model.privacy.guarantee import Guarantee, PureDP, pure_instead
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
 from privcube.released.artifact.store import is_unchanged, stage, synced_folder
@@ -112,7 +112,7 @@ def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
     spec.schema.require_confirmed()
     if plan is None:
         return plan_as(spec.workload, spec.guarantee, spec.options, progress=progress)
-    if plan.workload != spec.workload or plan.guarantee != spec.guarantee:
+    if plan.workload != spec.workload or plan.guarantee not in (spec.guarantee, pure_instead(spec.guarantee)):
         raise PlanError(
             "plan",
             expected="the schema, tables and guarantee of the spec",

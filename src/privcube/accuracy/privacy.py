@@ -37,7 +37,8 @@ from privcube.model.groups import (
     row_weights,
 )
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import PureDP
+from privcube.model.privacy.gaussian_profile import at_most
+from privcube.model.privacy.guarantee import ApproxDP, Guarantee, PureDP
 
 _ALL_CHILDREN: Final = 64  # of a node; of more, a few stand for all
 _MOST_PAIRS: Final = 2_000  # of columns of a matrix that are compared
@@ -57,8 +58,15 @@ def verify_privacy(plan: Plan) -> None:
     for group in plan.groups:
         _check_group(plan.frame, group)
     cost, limit = privacy_cost(plan), plan.guarantee.capacity
-    if cost > limit:
+    if cost > limit or not is_within(cost, plan.guarantee):
         raise PlanError("plan", expected=f"a cost of at most {limit}", given=Plain(f"{cost}"))
+
+
+def is_within(cost: Fraction, guarantee: Guarantee) -> bool:
+    """Whether a cost in mu^2 satisfies epsilon and delta by the profile itself; its inverse had set the noise."""
+    if isinstance(guarantee, ApproxDP) and guarantee.noise == "rounded_gaussian":
+        return at_most(cost, guarantee.epsilon, guarantee.delta)
+    return True
 
 
 def privacy_cost(plan: Plan) -> Fraction:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.accuracy.layout import Layout
-from privcube.accuracy.privacy import verify_privacy
+from privcube.accuracy.privacy import is_within, verify_privacy
 from privcube.errors import Plain, PlanError
 from privcube.model.groups import Group, MatrixGroup, SketchGroup, group_rows, row_weights
 from privcube.model.measurements import Measurements
@@ -214,9 +214,9 @@ def verify_by_brute_force(plan: Plan) -> None:
         ]
     else:
         changes = columns
-    for change in changes:
-        if _price(plan, change) > plan.guarantee.capacity:
-            raise PlanError("plan", expected="every record within the guarantee", given=Plain("one that costs more"))
+    dearest = max((_price(plan, change) for change in changes), default=Fraction(0))
+    if dearest > plan.guarantee.capacity or (dearest and not is_within(dearest, plan.guarantee)):
+        raise PlanError("plan", expected="every record within the guarantee", given=Plain("one that costs more"))
 
 
 def _moved(plan: Plan, bundle: Sequence[int], change: Sequence[Integers]) -> int:

@@ -167,7 +167,7 @@ def _from_document(document: dict[str, Any]) -> Spec:
     spec = Spec(
         data=source,
         guarantee=guarantee,
-        ledger=_ledger(privacy, privacy.amounts(totals), protected),
+        ledger=_ledger(privacy, privacy.amounts(totals), protected, guarantee),
         schema=Schema(attribute_from(section) for section in root.sections("attributes", ATTRIBUTE_KEYS)),
         request=WorkloadRequest.from_section(root.section("workload", WorkloadRequest.KEYS)),
         options=PlanOptions(**cast(Any, {key: options.text(key) for key in options.given})),
@@ -177,7 +177,9 @@ def _from_document(document: dict[str, Any]) -> Spec:
     return spec
 
 
-def _ledger(privacy: Section, totals: dict[str, Amount], protected: dict[str, object]) -> LedgerTerms | None:
+def _ledger(
+    privacy: Section, totals: dict[str, Amount], protected: dict[str, object], guarantee: Guarantee
+) -> LedgerTerms | None:
     path = privacy.text("ledger", None)
     if path is None:
         if totals:
@@ -186,9 +188,9 @@ def _ledger(privacy: Section, totals: dict[str, Amount], protected: dict[str, ob
     if not totals:
         return LedgerTerms(path=path)
     try:
-        total = guarantee_from(
-            {name.removeprefix("total_"): amount for name, amount in totals.items()}, **cast(Any, protected)
-        )
+        amounts = {name.removeprefix("total_"): amount for name, amount in totals.items()}
+        exact = guarantee.calibration == "exact" and len(amounts) == 2
+        total = guarantee_from(amounts, **cast(Any, protected), calibration="exact" if exact else "zcdp")
     except GuaranteeError as problem:
         raise GuaranteeError(f"total of the ledger, {problem.subject}", expected=problem.expected) from None
     return LedgerTerms(path=path, total=total)

@@ -241,6 +241,17 @@ class ZCDP(_Protected):
 Guarantee = PureDP | ApproxDP | ZCDP
 
 
+def pure_instead(guarantee: Guarantee) -> PureDP | None:
+    """The pure guarantee that a plan for this one may have instead: the same epsilon implies any delta.
+
+    >>> print(pure_instead(ApproxDP(1, "1e-6", calibration="exact")))
+    epsilon = 1 (pure), adding or removing one row
+    """
+    if not isinstance(guarantee, ApproxDP) or guarantee.calibration != "exact":
+        return None
+    return PureDP(guarantee.epsilon, neighbors=guarantee.neighbors, max_rows_per_person=guarantee.max_rows_per_person)
+
+
 def guarantee_from(
     amounts: dict[str, Amount],
     *,
