@@ -368,7 +368,7 @@ def exact_delta(chance: np.ndarray, loss: np.ndarray, epsilon: float) -> float:
     return float(np.sum(chance * np.maximum(0.0, 1 - np.exp(np.minimum(epsilon - loss, 0.0)))))
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [("0.5", "1e-6"), ("1", "1e-6"), ("3", "1e-6")])
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("3", "1e-6")])
 def test_the_profile_holds_for_rounded_noise_and_not_for_discrete_noise(epsilon: str, delta: str) -> None:
     """The exact delta of a count: a mutant that draws discrete Gaussian noise at this price breaks the promise."""
     guarantee = ApproxDP(epsilon, delta, calibration="exact")
