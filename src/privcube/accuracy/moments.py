@@ -156,14 +156,11 @@ def helmert_variance(
         narrow = products
     if noise == "rounded_gaussian":
         added = math.prod(sum(own / (j * (j + 1)) for j, own in enumerate(axis, start=1)) for axis in shares) / 12
-        return (
-            variance
-            + added
-            + sum(
-                share * (rounded_variance(variance * weight) - variance * weight - 1 / 12) / weight
-                for weight, share in narrow.items()
-            )
+        missing = sum(
+            share * (variance * weight + 1 / 12 - rounded_variance(variance * weight)) / weight
+            for weight, share in narrow.items()
         )
+        return max(variance + added - missing, 0.0)
     return variance + sum(
         share * (discrete_gaussian_variance(variance * weight) / weight - variance) for weight, share in narrow.items()
     )
