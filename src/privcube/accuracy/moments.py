@@ -206,7 +206,8 @@ def helmert_variance_at_most(plan: Plan, variance: float, group: Group) -> float
     if plan.guarantee.noise != "rounded_gaussian":
         return variance
     (parts,) = product_groups([group])
-    return variance + 1 / 12 / 2 ** sum(part.kind == "helmert" for part in parts)
+    axes = sum(part.kind == "helmert" for part in parts)
+    return variance + 0.5**axes / 12  # the first row has weight 2 on each of them
 
 
 def _row_shares(frame: Frame, group: Group, shares: RowShares) -> list[Sequence[float]]:

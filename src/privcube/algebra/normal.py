@@ -8,7 +8,7 @@ and Q(x) its tail beyond x. For x >= 0,
   x + (k+1)/x, so bounds on some t_n give bounds on t_0; they close in as n grows.
 m falls, by less than 1 per unit of x: m' = x m - 1 is between -1 and 0 for x >= 0. For x < 0, Q(x) = 1 - Q(-x).
 
-See THEORY section 11.
+See THEORY section 6.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ count only if noise is narrow:
 
     E X^2 = v + 1/12 + 4 sum over j >= 1 of (-1)^j exp(-2 pi^2 j^2 v) (v + 1 / (4 pi^2 j^2)).
 
-The terms of this sum alternate and fall, so the variance is below v + 1/12. See THEORY section 11.
+The terms of this sum alternate and fall, so the variance is below v + 1/12. See THEORY section 6.
 """
 
 from __future__ import annotations

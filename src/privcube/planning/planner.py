@@ -9,7 +9,7 @@ To minimize the largest error instead of the total, `planning.largest` repeats s
 What satisfies epsilon alone satisfies (epsilon, delta) for any delta. So under an exact (epsilon, delta) "auto" also
 makes the best pure plan and takes it if its errors, as drawn, are less; the plan then states the pure guarantee.
 
-See THEORY sections 1 and 2.1.
+See THEORY sections 1, 2.1 and 6.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from privcube.errors import PlanError
 from privcube.model.options import Budgets, Effort, Objective, PlanOptions, Recovery, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, pure_instead
-from privcube.model.workload import Entry, Workload, canonical
+from privcube.model.workload import Entry, Table, Workload, canonical
 from privcube.planning.candidates import drawn_error, least_total
 from privcube.planning.largest import least_largest
 from privcube.progress import Progress, silent
@@ -103,7 +103,7 @@ def plan_under(
 
 def _largest_ratio(made: Plan, wanted: Mapping[Sequence[Entry], float] | None) -> float:
     """The largest ratio of a variance as drawn to a wanted one, or to 1."""
-    drawn = dict(zip(made.workload, drawn_table_variances(made).tolist(), strict=True))
+    drawn: dict[Table, float] = dict(zip(made.workload, drawn_table_variances(made).tolist(), strict=True))
     if wanted is None:
         return max(drawn.values())
     return max(drawn[canonical(made.workload.schema, table)] / error**2 for table, error in wanted.items())

@@ -22,7 +22,7 @@ first for t >= 0, the second below. The sign of t is that of 2 epsilon - mu^2, a
 until they decide whether it is at most delta. The inverse is found by Newton's method and then checked by such a
 decision: the search can cost accuracy, never privacy.
 
-See THEORY section 1.3.
+See THEORY section 6.
 """
 
 from __future__ import annotations

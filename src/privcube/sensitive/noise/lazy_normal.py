@@ -13,7 +13,7 @@ A function of deviates is rounded to the nearest whole number by bounds on it th
 (`nearest_whole`). It ends with probability 1, as long as the chance that the function is halfway between two whole
 numbers is 0. So noise of any density that is a function of normal deviates can be drawn on whole numbers without error.
 
-See THEORY section 11.
+See THEORY section 6.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ The draws are exact: up to a standard deviation of a thousand many draws of |X| 
 (`normal_tails`, `tables`). Others round normal deviates whose digits are drawn as needed (`lazy_normal`): 64 bits of
 each, times a standard deviation of 64 bits, in whole numbers; where the bounds on the product do not round alike, more
 bits. No float decides anything.
+
+See THEORY section 6.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def _upper_half(left: Words, right: int) -> Words:
     left_top, left_bottom = left >> shift, left & low
     middle = left_top * bottom + (left_bottom * bottom >> shift)
     other = left_bottom * top + (middle & low)
-    return left_top * top + (middle >> shift) + (other >> shift)
+    return np.asarray(left_top * top + (middle >> shift) + (other >> shift), dtype=np.uint64)
 
 
 def _product(variance: Fraction, deviates: NormalDeviates, place: int, bits: int) -> tuple[int, int]:
