@@ -447,3 +447,19 @@ def test_an_interrupted_release(ready: Path, said: Said, wait: str) -> None:
     assert err.strip() == "privcube: interrupted; what a release has charged stays spent (see `privcube ledger`)"
     assert _remaining(said) == "1.5"
     assert not [name for name in _files(ready) if "staged" in name or name == "out"]
+
+
+@pytest.mark.parametrize(("delta", "noise"), [("1e-9", "pure"), ("0.05", "rounded")])
+def test_an_exact_calibration_from_plan_to_verify(
+    said: Said, write_spec: Write, write_people: Callable[[], Path], delta: str, noise: str
+) -> None:
+    """Whichever noise is better: the release says which guarantee it has, and verify recomputes it from the folder."""
+    write_people()
+    folder = write_spec(privacy=f'epsilon = "1"\ndelta = "{delta}"\ncalibration = "exact"').parent
+    guarantee = "Guarantee   epsilon = 1 (pure)" if noise == "pure" else "Guarantee   epsilon = 1, delta = 0.05"
+    assert guarantee in said("plan", "spec.toml", "--save", "plan.json")
+    assert guarantee in said("release", "spec.toml", "--plan", "plan.json")
+    statement = " ".join((folder / "out" / "PRIVACY.md").read_text(encoding="utf-8").split())
+    assert ("pure differential privacy" in statement) is (noise == "pure")
+    assert ("rounded to the nearest whole number" in statement) is (noise == "rounded")
+    assert ("the noise costs mu^2" in said("verify", "out")) is (noise == "rounded")

@@ -195,3 +195,15 @@ def test_progress_is_told() -> None:
         progress=lambda stage, done, total: seen.append(stage),
     )
     assert set(seen) == {"planning"}
+
+
+@pytest.mark.usefixtures("short_search")
+def test_the_pure_plan_is_taken_where_it_needs_less_epsilon() -> None:
+    workload = pc.Workload.all_kway(pc.Schema.from_sizes({f"a{n}": 2 for n in range(4)}), 1)
+    targets = dict.fromkeys(workload, 20.0)
+    pure = pc.plan_for(workload, targets, pc.PureDP(1))
+    rare, often = (pc.plan_for(workload, targets, pc.ApproxDP(1, d, calibration="exact")) for d in ("1e-6", "0.01"))
+    assert rare.guarantee == pure.guarantee
+    assert isinstance(often.guarantee, pc.ApproxDP)
+    assert often.guarantee.epsilon < pure.guarantee.epsilon
+    assert max(margins(often, list(workload), 0.95)) <= 20

@@ -81,15 +81,18 @@ def _read_plan(file: str) -> Plan:
 
 def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
     from privcube.model.amounts import decimal_text
+    from privcube.model.privacy.guarantee import pure_instead
     from privcube.pipeline import ledger_status
 
-    workload = spec.workload
+    workload, guarantee = spec.workload, spec.guarantee
+    if pure_instead(guarantee) is not None:  # the plan decided
+        guarantee = _read_plan(str(place / "plan.json")).guarantee
     report: dict[str, Any] = {
         "folder": str(place),
         "tables": len(workload),
         "cells": workload.cells,
-        "guarantee": str(spec.guarantee),
-        "amounts": {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()},
+        "guarantee": str(guarantee),
+        "amounts": {name: decimal_text(amount) for name, amount in guarantee.amounts.items()},
         "ledger": None,
     }
     if spec.ledger is not None:
