@@ -76,7 +76,7 @@ def test_plans_are_made_or_refused_in_our_own_words(forty: int) -> None:
             [
                 PureDP(dice.choice(["1e-9", "0.01", "1", "20"]), **changed),
                 ZCDP(dice.choice(["1e-9", "0.1", "5"]), **changed),
-                ApproxDP(dice.choice(["0.01", "1", "10"]), "1e-6", calibration=dice.choice(CALIBRATIONS), **changed),
+                ApproxDP(dice.choice(["0.01", "1", "10"]), "1e-6", calibration=CALIBRATIONS[seed % 2], **changed),
             ]
         )
         strategy = dice.choice(["auto"] * 6 + ["search", *STRATEGIES])
