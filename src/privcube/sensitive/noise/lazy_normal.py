@@ -107,8 +107,8 @@ class NormalDeviates:
         cell, uniform, bits = int(self.cell[place]), word, 64
         while True:
             v, known = self._digits(place, bits)
-            ends = [Fraction(2 * cell * end, 1 << known) + Fraction(end**2, 1 << 2 * known) for end in (v, v + 1)]
-            nearest, farthest = (end / (2 * _VARIANCE) for end in ends)
+            ends = [(2 * cell * end << known) + end**2 for end in (v, v + 1)]
+            nearest, farthest = (Fraction(end, 2 * _VARIANCE << 2 * known) for end in ends)
             if uniform + 1 <= exp_bounds(farthest, bits)[0]:
                 return True
             if uniform >= exp_bounds(nearest, bits)[1]:
