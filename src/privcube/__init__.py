@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from privcube.planning.explanation import explain as explain
     from privcube.planning.planner import plan as plan
     from privcube.planning.targets import plan_for as plan_for
+    from privcube.released.artifact.verification import verify as verify
+    from privcube.released.exports import export as export
     from privcube.released.release import Release as Release
 
 _HOME = {
@@ -45,6 +47,8 @@ _HOME = {
     "explain": "planning.explanation",
     "release": "pipeline",
     "Release": "released.release",
+    "verify": "released.artifact.verification",
+    "export": "released.exports",
 }
 
 _MODULES = ("errors", "linear")

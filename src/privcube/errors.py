@@ -124,6 +124,12 @@ class Plain(str):
         return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in self)
 
 
+class Told(str):
+    """A note of ours to an exception, which the command line shows; notes of libraries may quote records."""
+
+    __slots__ = ()
+
+
 def quoted(value: object) -> str:
     """The repr of a value, truncated to fit on a line."""
     try:

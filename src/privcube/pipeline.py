@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from privcube.errors import LedgerError, Plain, PlanError, SpecError
-from privcube.model.amounts import decimal_text
+from privcube.errors import GuaranteeError, LedgerError, Plain, PlanError, SpecError, Told
+from privcube.model.amounts import shown
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.spec import DataSource, Spec
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP, pure_instead
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
+from privcube.released.artifact.manifest import amounts_text
+from privcube.released.artifact.rehearsal import rehearse
 from privcube.released.artifact.store import is_unchanged, stage, synced_folder
 from privcube.released.release import Release
 from privcube.sensitive.drafting import draft_schema
 from privcube.sensitive.engine import Ledger
 from privcube.sensitive.gate import measure
-from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, Receipt, open_ledger
+from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, find_ledger, open_ledger
 from privcube.sensitive.sources import engine_for
 
 
@@ -50,44 +54,76 @@ def release(
 
     The source is a path, a URL, a Spark DataFrame, or a table of pandas, polars, pyarrow, DuckDB or another library
     that has `__arrow_c_stream__`; `table` or `query` selects what to read from a database, and `person` names the
-    column that identifies the protected unit. Without a ledger, the release is checked only against its own guarantee,
-    and nothing records what was spent.
+    column that identifies the protected unit. A query needs a person, or a guarantee that protects a row of the query.
+    Without a ledger, the release is checked only against its own guarantee, and nothing records what was spent.
 
     Tables are recovered when the first one is requested, or before this returns if `progress` is given, which is
     called at every stage (`privcube.progress`).
     """
-    payer = _Payer(MemoryLedger(plan.guarantee) if ledger is None else ledger)
-    engine = engine_for(source, table, query)
-    measured = measure(plan, engine, payer, person=person, progress=progress or silent)
-    made = Release(measured, payer.provenance)
-    if progress is not None:
-        made.recover(progress)
+    payer = ledger if isinstance(ledger, _Payer) else _Payer(ledger)  # `publish` knows how the spec spells the source
+    with payer.telling():
+        if isinstance(plan, Spec):
+            raise PlanError(
+                "plan",
+                expected="a plan, such as pc.plan(spec.workload, spec.guarantee), and a source",
+                given=Plain("a spec (`privcube release spec.toml` publishes one as a whole)"),
+            )
+        if not isinstance(plan, Plan):
+            raise PlanError("plan", expected="a privcube.Plan, as pc.plan makes it", given=plan)
+        if query is not None and person is None and plan.guarantee.row == "row":
+            raise PlanError(
+                "query",
+                expected='a person, or a guarantee with row="row of the query", as a row of the data may be in many '
+                "rows of a query",
+                given=Plain("neither"),
+            )
+        if payer.ledger is None:
+            payer.ledger = MemoryLedger(plan.guarantee)
+        engine = engine_for(source, table, query)
+        payer.source = payer.source or _source_read(source, table, query, person)
+        measured = measure(plan, engine, payer, person=person, progress=progress or silent)
+        made = Release(measured, payer.provenance)
+        if progress is not None:
+            made.recover(progress)
     return made
+
+
+def _source_read(source: Any, table: str | None, query: str | None, person: str | None) -> str:
+    """What a ledger records of a source that no spec names."""
+    name = str(source) if isinstance(source, str | Path) else f"{type(source).__module__}.{type(source).__name__}"
+    return source_name(DataSource(source=name, table=table, query=query, person=person))
 
 
 def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), progress: Progress = silent) -> Path:
     """Publish a spec's release, from microdata to its output folder; paths are relative to `folder`, where the spec is.
 
-    The order of steps ensures that a crash costs budget, never privacy (`privcube.sensitive.ledger`): check what can be
-    checked without records; make the charge durable before reading a record; stage and sync the artifact; commit its
-    digest to the ledger; give the folder its final name; mark the release as published in the ledger.
+    The order of steps ensures that a crash costs budget, never privacy (`privcube.sensitive.ledger`), and that a
+    refusal costs nothing: check what can be checked without records; count; make the charge durable before drawing
+    noise (`privcube.sensitive.gate`); stage and sync the artifact; commit its digest to the ledger; give the folder its
+    final name; mark the release as published in the ledger. Whatever is raised has a note that says what was charged.
     """
+    payer = _Payer(source=source_name(spec.data))
+    with payer.telling():
+        return _published(spec, plan, folder, payer, progress)
+
+
+def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progress: Progress) -> Path:
     progress(PLANNING, 0, None)
     planned = _plan_of(spec, plan, progress)
     output = folder / spec.output
-    if os.path.lexists(output):
-        raise SpecError(
-            f"output {spec.output!r}", expected="a new folder (nothing is overwritten)", given=Plain("an existing one")
-        )
-    ledger = None if spec.ledger is None else _open(spec, folder)
+    _check_places(spec, folder)
     staged = output.parent / f".{output.name}.staged-{planned.digest[:12]}-{os.getpid()}"
     _make(staged)
+    ledger = None
     try:
+        rehearse(planned, staged)
+        if spec.ledger is not None:
+            ledger = payer.ledger = _open(spec, folder)
         source = spec.data.source if is_url(spec.data.source) else str(folder / spec.data.source)
         made = release(
             planned,
             source,
-            ledger,
+            payer,
             person=spec.data.person,
             table=spec.data.table,
             query=spec.data.query,
@@ -137,14 +173,35 @@ class LedgerStatus:
 
 def ledger_status(spec: Spec, *, folder: Path = Path()) -> LedgerStatus:
     """Read and verify the ledger of a spec."""
-    ledger = _open(spec, folder, create=False)
-    ledger.check()
-    return LedgerStatus(ledger.dataset, ledger.total, ledger.remaining, ledger.head, tuple(ledger.entries()))
+    account = _open(spec, folder, create=False).account()
+    entries = tuple(account.entries.values())
+    return LedgerStatus(account.dataset, account.total, account.left, account.hashes[-1], entries)
 
 
-def ledger_knows(spec: Spec, head: str, *, folder: Path = Path()) -> bool:
-    """Whether the ledger of a spec contains an artifact's head; if not, it is an old copy or a different ledger."""
-    return _open(spec, folder, create=False).contains(head)
+def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path = Path()) -> str | None:
+    """What the ledger of a spec recorded otherwise than a release in a folder states; None if they agree.
+
+    Formal guarantee. If None: the artifact's receipt is that of the ledger's release of that number, which the ledger
+    charged for this plan and this guarantee, within its total; and the bytes of the artifact are those that the ledger
+    committed to before they were published.
+    """
+    number, head, total = (made.provenance.get(name) for name in ("entry", "head", "total"))
+    if head is None:
+        return "the release was made without a ledger"
+    status = ledger_status(spec, folder=folder)
+    paid = {entry.head: entry for entry in status.entries}.get(head)
+    if paid is None:
+        return "the ledger does not contain the charge for this release: it is another ledger, or an old copy"
+    found = {
+        f"the receipt is that of release {paid.number}, not {number}": paid.number == number,
+        f"release {number} was charged for another plan": paid.plan == made.plan.digest,
+        f"release {number} was charged for another guarantee, {paid.guarantee}": paid.guarantee == made.plan.guarantee,
+        f"the ledger has another total, {status.total}": total == amounts_text(status.total),
+        f"release {number} is {paid.state}: no bytes of it were ever published": paid.state
+        in ("committed", "published"),
+        f"these are not the bytes of release {number}": is_unchanged(artifact, paid.artifact),
+    }
+    return next((objection for objection, agrees in found.items() if not agrees), None)
 
 
 def recover_ledger(spec: Spec, *, folder: Path = Path()) -> list[tuple[int, str]]:
@@ -176,25 +233,59 @@ def _open(spec: Spec, folder: Path, *, create: bool = True) -> DurableLedger:
     if spec.ledger is None:
         raise LedgerError("ledger", expected="a ledger in the spec: [privacy] ledger = ...", given=Plain("none"))
     location = spec.ledger.path if is_url(spec.ledger.path) else str(folder / spec.ledger.path)
-    if not create and not is_url(location) and not Path(location).exists():
-        raise LedgerError(f"ledger {spec.ledger.path!r}", expected="an existing file (a release creates it)")
-    return open_ledger(location, dataset=dataset_name(spec.data), total=spec.ledger.total)
+    found = open_ledger if create else find_ledger
+    return found(location, dataset=spec.data.dataset, total=spec.ledger.total, source=source_name(spec.data))
+
+
+_UNCHARGED: Final = Told("Nothing was charged.")
+_UNKNOWN: Final = Told("Whether the budget was charged is not known; `privcube ledger` shows it.")
+
+
+def nothing_charged() -> AbstractContextManager[None]:
+    """Note on whatever is raised that nothing was charged."""
+    return _Payer().telling()
 
 
 class _Payer:
-    """Passes the one charge on to a ledger and keeps the receipt."""
+    """Passes the one charge on to a ledger, with the source's name, keeps the receipt, and says what was charged."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger | None = None, source: str | None = None) -> None:
+        self.ledger, self.source = ledger, source
         self.provenance: dict[str, Any] = {}
+        self._said = _UNCHARGED
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Note on whatever is raised what was charged by then."""
+        try:
+            yield
+        except BaseException as problem:  # interrupts as well
+            if not any(isinstance(note, Told) for note in getattr(problem, "__notes__", ())):
+                problem.add_note(self._said)
+            raise
+
+    def afford(self, digest: str, guarantee: Guarantee) -> None:
+        """Ask the ledger."""
+        assert self.ledger is not None
+        self.ledger.afford(digest, guarantee)
 
     def charge(self, digest: str, guarantee: Guarantee) -> None:
         """Charge the ledger, and keep the receipt as provenance."""
-        receipt = self._ledger.charge(digest, guarantee)
-        if isinstance(receipt, Receipt):
-            total = getattr(self._ledger, "total", guarantee)
-            amounts = {name: decimal_text(amount) for name, amount in total.amounts.items()}
-            self.provenance = {"entry": receipt.number, "head": receipt.head, "total": amounts}
+        assert self.ledger is not None
+        self._said = _UNKNOWN  # if it is interrupted, or the disk or the connection fails at the last moment
+        spent = ", ".join(f"{name} {shown(amount)}" for name, amount in guarantee.amounts.items())
+        try:
+            if isinstance(self.ledger, DurableLedger):
+                receipt = self.ledger.charge(digest, guarantee, self.source)
+                total = amounts_text(self.ledger.total)
+                self.provenance = {"entry": receipt.number, "head": receipt.head, "total": total}
+                self._said = Told(f"The budget was charged: {spent}, as release {receipt.number} of the ledger.")
+            else:
+                self.ledger.charge(digest, guarantee)
+                self._said = Told(f"The budget was charged: {spent}; no ledger on disk records it.")
+        except GuaranteeError:  # more than what is left
+            self._said = _UNCHARGED
+            raise
 
 
 def _is_committed(ledger: DurableLedger, staged: Path) -> bool:
@@ -202,10 +293,10 @@ def _is_committed(ledger: DurableLedger, staged: Path) -> bool:
     return any(entry.staged == name and entry.state == "committed" for entry in ledger.entries())
 
 
-def dataset_name(data: DataSource) -> str:
-    """The ledger's name for the data: the source as written in the spec, without user and password.
+def source_name(data: DataSource) -> str:
+    """The source as written in the spec, without user and password, for the ledger to record.
 
-    >>> dataset_name(DataSource(source="postgresql://ann:secret@db/hospital", table="discharges"))
+    >>> source_name(DataSource(source="postgresql://ann:secret@db/hospital", table="discharges"))
     'postgresql://db/hospital, table discharges'
     """
     source = data.source
@@ -223,6 +314,24 @@ def is_url(text: str) -> bool:
 
 
 # Folders
+
+
+def _check_places(spec: Spec, folder: Path) -> None:
+    """The output must be new, and apart from the ledger and the records."""
+    output = folder / spec.output
+    subject = f"output {spec.output!r}"
+    if os.path.lexists(output):
+        raise SpecError(subject, expected="a new folder (nothing is overwritten)", given=Plain("an existing one"))
+    place = output.resolve()
+    if spec.ledger is not None and not is_url(spec.ledger.path):
+        ledger = (folder / spec.ledger.path).resolve()
+        own = [ledger, *(ledger.with_name(ledger.name + end) for end in ("-journal", "-wal", "-shm"))]
+        if place in (*own, *ledger.parents) or ledger in place.parents:
+            raise SpecError(subject, expected="a folder apart from the ledger", given=Plain("the place of the ledger"))
+    if not is_url(spec.data.source):
+        records = (folder / spec.data.source).resolve()
+        if records == place or records in place.parents:  # where the next release would read it as records
+            raise SpecError(subject, expected="a folder apart from the records", given=Plain("a place among them"))
 
 
 def _make(folder: Path) -> None:

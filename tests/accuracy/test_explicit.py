@@ -45,7 +45,7 @@ def test_every_number_has_its_own_variance(guarantee) -> None:
         weights = np.sin(np.arange(len(rows)) + 1.0)
         expected = drawn * np.sum((weights @ rows) ** 2)
         shaped = weights.reshape(bars.variances(table).shape)
-        assert bars.query_moments(table, shaped)[0] == pytest.approx(expected, rel=1e-8)
+        assert bars.query_law(table, shaped).variance == pytest.approx(expected, rel=1e-8)
     means = [bars.variances(table).mean() for table in WORKLOAD]
     np.testing.assert_allclose(means, drawn_table_variances(made), rtol=1e-10)
 
@@ -56,9 +56,11 @@ def test_kurtosis_is_that_of_the_draws() -> None:
     noise = discrete_laplace(made.noise_scale(0), 200_000 * made.rows).reshape(200_000, -1)
     errors_of = noise @ dense_rows(made, ("sex",))[0]
     found = np.mean(errors_of**4) / np.mean(errors_of**2) ** 2 - 3
-    assert bars.query_moments(("sex",), np.array([1.0, 0.0]))[1] == pytest.approx(found, abs=0.1)
-    assert 0 < bars.kurtosis(("sex",)) <= 3
-    assert ExplicitForm(plan(WORKLOAD, ZCDP(1), "matrix")).kurtosis(("sex",)) == 0
+    assert bars.query_law(("sex",), np.array([1.0, 0.0])).kurtosis == pytest.approx(found, abs=0.1)
+    assert all(0 < law.kurtosis <= 3.1 for law in bars.errors(("sex",)).laws)
+    assert all(
+        abs(law.kurtosis) < 1e-6 for law in ExplicitForm(plan(WORKLOAD, ZCDP(1), "matrix")).errors(("sex",)).laws
+    )
 
 
 def test_a_release_answers_what_was_not_asked_for() -> None:

@@ -15,7 +15,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 Write = Callable[..., Path]
 
 PARTS = {
-    "data": 'source = "people.csv"',
+    "data": 'source = "people.csv"\ndataset = "people-2030"',
     "privacy": 'epsilon = "1"',
     "attributes": '[[attributes]]\nname = "sex"\nvalues = ["F", "M"]\n\n[[attributes]]\nname = "age"\nsize = 10',
     "workload": "all_kway = [1, 2]",
@@ -109,6 +109,7 @@ def refused_here(here: Here) -> Callable[..., str]:
         assert result.err.startswith("privcube: ")
         assert len(result.err.splitlines()) == 1, result.err
         assert "expected" in result.err
+        assert arguments[0] != "release" or "charged" in result.err
         return result.err
 
     return run

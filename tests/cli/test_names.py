@@ -7,8 +7,9 @@ import pytest
 from privcube import Attribute, Axis, Level, PureDP, Schema, Workload, plan
 from privcube.cli.conditions import conditions_from
 from privcube.cli.expectations import Accuracy
-from privcube.cli.tables import parts_of, table_from
 from privcube.errors import PrivcubeError
+from privcube.model.schema import parts_of
+from privcube.model.workload import canonical
 from privcube.released.selection import selected_cells
 
 SCHEMA = Schema(
@@ -43,7 +44,7 @@ STAGE = Axis("age", "stage")
     ],
 )
 def test_tables_by_name(words: list[str], table: tuple[object, ...]) -> None:
-    assert table_from(SCHEMA, words) == table
+    assert canonical(SCHEMA, words) == table
 
 
 @pytest.mark.parametrize(
@@ -64,12 +65,12 @@ def test_tables_by_name(words: list[str], table: tuple[object, ...]) -> None:
 )
 def test_wrong_tables_are_refused_with_a_hint(words: list[str], hint: str) -> None:
     with pytest.raises(PrivcubeError, match="expected") as caught:
-        table_from(SCHEMA, words)
+        canonical(SCHEMA, words)
     assert hint in str(caught.value)
 
 
 def test_an_attribute_called_total_is_that_attribute() -> None:
-    assert table_from(Schema.from_sizes({"total": 2}), ["total"]) == ("total",)
+    assert canonical(Schema.from_sizes({"total": 2}), ["total"]) == ("total",)
 
 
 @pytest.mark.parametrize(

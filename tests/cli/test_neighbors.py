@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from privcube import Plan, PureDP
+from privcube import Plan, PureDP, Spec
 from privcube.model.groups import group_rows, row_weights
 from privcube.model.measurements import Measurements
 from privcube.model.sensitivity import largest_l1, squared_l2
@@ -31,6 +31,7 @@ Here = Callable[..., Any]
 SPEC = """
 [data]
 source = "people.csv"
+dataset = "people-2030"
 {person}
 
 [privacy]
@@ -244,6 +245,60 @@ def test_what_is_read_from_the_same_artifact_is_the_same(
         people.pop(7, None)
     assert said[0] == said[1]
     assert len(entered) == 6
+
+
+REFUSING = (
+    CASES["persons, pure, levels"]
+    .spec.replace('other = "category"', 'other = "refuse"')
+    .replace("clusters", "marginals")
+)
+REFUSED: dict[str, dict[int, Rows]] = {
+    "one record": {1: [("CANARY", "7")]},
+    "one of two": {1: [("F", "7")], 2: [("x", "15")]},
+    "many of many": {number: [("FMxy"[number % 4], str(number))] * 5 for number in range(100)},
+    "beyond the rows that count": {1: [("F", "7")] * 20 + [("=1+1", "")]},
+}
+
+
+def test_a_refusal_tells_that_it_is_one_and_nothing_more(
+    here: Here, tmp_path: Path, entered: list[tuple[Plan, Any]]
+) -> None:
+    """Whatever the value is, whoever has it and how often: the same message, and a ledger in which nothing happened."""
+    (tmp_path / "spec.toml").write_text(REFUSING, encoding="utf-8")
+    seen: list[dict[str, Any]] = []
+    for people in REFUSED.values():
+        _write(tmp_path / "people.csv", people, by_person=True)
+        result = here("release", "spec.toml")
+        assert result.code == 2
+        assert result.err.endswith("refuse some that it has. Nothing was charged\n")
+        assert not entered
+        files = {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.name != "people.csv"}
+        assert files.keys() == {"spec.toml", "ledger.db"}
+        seen.append({**files, "result": result})
+        (tmp_path / "ledger.db").unlink()
+    assert all(each == seen[0] for each in seen)
+    _write(tmp_path / "people.csv", {1: [("F", "7")]}, by_person=True)
+    assert here("release", "spec.toml").code == 0
+
+
+def test_no_value_stops_a_release_whose_policies_refuse_none(
+    here: Here, tmp_path: Path, entered: list[tuple[Plan, Any]]
+) -> None:
+    """The same records, all of them odd, under policies that count them: everything is as for any other data."""
+    spec = CASES["persons, pure, levels"].spec.replace("clusters", "marginals")
+    spec = spec.replace(
+        'missing = "category"\n[[attributes.levels]]', 'missing = "category"\nother = "category"\n[[attributes.levels]]'
+    )
+    assert not any(attribute.may_refuse for attribute in Spec.from_toml(spec).schema)
+    (tmp_path / "spec.toml").write_text(spec, encoding="utf-8")
+    found = []
+    for people in ({1: [("F", "7")]}, *REFUSED.values(), {1: [("", "")]}, {1: [("x", 'words; "')]}):
+        _write(tmp_path / "people.csv", {1: [("M", "NaN")], **people}, by_person=True)
+        found.append(_everything(here, tmp_path))
+        assert found[-1]["result"].code == 0, found[-1]["result"]
+        shutil.rmtree(tmp_path / "out")
+        (tmp_path / "ledger.db").unlink()
+    assert all(each == found[0] for each in found)
 
 
 @pytest.mark.parametrize("place", ["stdout", "artifact"])

@@ -38,6 +38,58 @@ def test_strategies_are_compared_by_table(said: Said, write_spec: Write) -> None
     usable = [line["std_error"] for line in found if line["refused"] is None]
     assert len(usable) > 3
     assert usable == sorted(usable)  # all weights are 1
+
+
+def test_compared_figures_are_those_of_the_options_beside_them(said: Said, write_spec: Write) -> None:
+    write_spec(plan='objective = "largest"\nbudgets = "optimal"')
+    lines = [line for line in _answer(said, "--compare")["strategies"] if line["refused"] is None]
+    for line in lines:
+        options = [word for key, value in line["options"].items() for word in (f"--{key}", value)]
+        made = Plan.from_json(json.dumps(_without_extras(_answer(said, *options))))
+        assert made.mean_cell_variance**0.5 == pytest.approx(line["std_error"], rel=1e-12)
+    assert f"--strategy NAME --budgets {lines[0]['options']['budgets']}" in said("plan", "spec.toml", "--compare")
+
+
+def _without_extras(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key not in ("drawn_variance_per_cell", "warnings")}
+
+
+def test_the_objective_can_be_chosen(said: Said, write_spec: Write) -> None:
+    write_spec()
+    total, largest = (
+        _answer(said, "--objective", objective)["predicted_variance_per_cell"] for objective in ("total", "largest")
+    )
+    assert max(largest) < max(total)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "says"),
+    [
+        ('epsilon = "11"', "Epsilon 11 is above 10"),
+        ('rho = "5"', "Rho 5 implies an epsilon above 10"),
+        ('epsilon = "1"\ndelta = "0.01"', "one in 100 records"),
+        ('epsilon = "1"\ndelta = "1e-4"\nexpected_records = 20_000', "above 1/20,000"),
+    ],
+)
+def test_weak_guarantees_are_warned_of(said: Said, write_spec: Write, privacy: str, says: str) -> None:
+    write_spec(privacy=privacy)
+    assert says in said("plan", "spec.toml")
+    assert any(says in warning for warning in _answer(said)["warnings"])
+
+
+def test_usual_guarantees_are_not_warned_of(said: Said, write_spec: Write) -> None:
+    for privacy in ('epsilon = "10"', 'epsilon = "1"\ndelta = "1e-4"\nexpected_records = 9_000', 'rho = "0.5"'):
+        write_spec(privacy=privacy)
+        assert "Warning" not in said("plan", "spec.toml")
+        assert _answer(said)["warnings"] == []
+
+
+def test_a_delta_that_would_help_is_hinted_at(said: Said, write_spec: Write) -> None:
+    many = "\n".join(f'[[attributes]]\nname = "a{number}"\nsize = 2' for number in range(30))
+    write_spec(attributes=many, workload="all_kway = [2]", plan='strategy = "marginals"')
+    assert 'write `delta = "0.000001"` into [privacy]' in said("plan", "spec.toml")
+    write_spec()
+    assert "Hint" not in said("plan", "spec.toml")
     text = said("plan", "spec.toml", "--compare")
     assert "residual: cannot be used here; plan: expected Gaussian noise" in text
     table = text.split("\n\n")[-1].splitlines()
@@ -52,16 +104,16 @@ def test_the_first_strategy_is_the_one_that_auto_takes(said: Said, write_spec: W
 
 
 def test_relative_errors_of_counts(said: Said, write_spec: Write) -> None:
-    """A single discrete Laplace draw of scale 1 stays within 2.12 standard errors of 1.357 in 95 % of cases."""
+    """A single discrete Laplace draw of scale 1 is within 3 in 97.3 % of cases, and within 2 in only 92.7 %."""
     write_spec(plan=BASE_COUNTS)
     (_, _, both) = _answer(said, "--count", "50,500")["relative_errors"]
     assert both["table"] == "sex x age"
-    assert both["margin"] == pytest.approx(2.118 * 1.841347**0.5, rel=1e-2)
+    assert both["margin"] == 3
     assert both["relative_error"] == pytest.approx({"50": both["margin"] / 50, "500": both["margin"] / 500})
     text = said("plan", "spec.toml", "--count", "50,500")
     assert "Expected relative error (95% confidence)" in text
     (line,) = [line.split() for line in text.splitlines() if line.startswith("sex x age ") and "±" in line]
-    assert line[3:] == ["±", "2.9", f"{2 * both['margin']:.2g}%", f"{both['margin'] / 5:.2g}%"]
+    assert line[3:] == ["±", "3.0", f"{2 * both['margin']:.2g}%", f"{both['margin'] / 5:.2g}%"]
 
 
 def test_relative_errors_of_a_few_sizes_if_none_is_given(said: Said, write_spec: Write) -> None:
@@ -96,9 +148,9 @@ def test_the_budget_for_an_accuracy(
     wanted = round(now / finer, 1)
     found = _answer(said, "--accuracy", f"{wanted} at 90% on age x sex")["accuracy"]
     before = float(privacy.split('"')[1])
-    precision = 0.1 if "delta" in privacy and "classic" not in privacy else 0.005
+    precision = 0.1 if "delta" in privacy and "classic" not in privacy else 0.015  # margins are whole numbers here
     assert float(found["needed"][name]) == pytest.approx(before * finer**power, rel=precision)
-    assert 0.995 * wanted < found["margin_then"] <= wanted
+    assert 0.995 * int(wanted) < found["margin_then"] <= wanted
     write_spec(
         privacy=privacy.replace(f'"{privacy.split(chr(34))[1]}"', f'"{found["needed"][name]}"', 1), plan=BASE_COUNTS
     )

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from privcube import Release
+from privcube import PureDP, Release, plan, release
+from privcube.model.measurements import Measurements
+from privcube.sensitive.ledger import open_ledger
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Here = Callable[..., Any]
@@ -71,6 +73,21 @@ def test_verify_as_json(said: Said, here: Here, ready: Path) -> None:
     assert json.loads(result.out)["passed"] is False
 
 
+def test_files_of_the_publisher_are_named_and_fail_only_if_strict(said: Said, here: Here, ready: Path) -> None:
+    said("release", "spec.toml")
+    (ready / "out" / "README").write_text("hello")
+    printed = said("verify", "out")
+    assert printed.startswith("part  files: ")
+    assert "NOT CHECKED: 'README'" in printed
+    assert printed.endswith("out: all checks passed, 1 of them only in part: see NOT CHECKED\n")
+    found = json.loads(said("verify", "out", "--json"))
+    assert (found["passed"], found["partial"]) == (True, True)
+    assert [check["check"] for check in found["checks"] if check["partial"]] == ["files"]
+    result = here("verify", "out", "--strict")
+    assert result.code == 1
+    assert result.out.endswith("out: 1 check failed\n")
+
+
 def test_verify_asks_the_ledger(said: Said, here: Here, ready: Path) -> None:
     said("release", "spec.toml", "--output", "one")
     shutil.copy(ready / "ledger.db", ready / "old.db")
@@ -81,6 +98,63 @@ def test_verify_asks_the_ledger(said: Said, here: Here, ready: Path) -> None:
     assert result.code == 1
     assert "FAIL  ledger: the ledger does not contain the charge for this release" in result.out
     assert result.out.endswith("two: 1 check failed\n")
+
+
+def _with_receipt(folder: Path, other: Path, **changed: object) -> Release:
+    """A release with another's receipt."""
+    return Release(Release.open(folder).measurements, {**Release.open(other).provenance, **changed})
+
+
+def test_verify_finds_forgeries_that_carry_a_receipt(said: Said, here: Here, ready: Path) -> None:
+    """Each is whole: all files follow from its measurements, with their checksums. Only the ledger can tell."""
+    said("release", "spec.toml", "--output", "one")
+    said("release", "spec.toml", "--output", "two")
+    said("verify", "one", "--spec", "spec.toml")
+    said("verify", "two", "--spec", "spec.toml")
+    honest = Release.open(ready / "one")
+    expensive = plan(honest.workload, PureDP(1000), strategy="marginals")
+    again = release(honest.plan, ready / "people.csv")
+    shifted = Measurements(honest.plan, honest.measurements.answers + 5000)
+    paid = open_ledger(str(ready / "ledger.db"), dataset="people-2030", total=None)
+    forged = {
+        "epsilon 1000": (
+            Release(release(expensive, ready / "people.csv").measurements, honest.provenance),
+            "release 1 was charged for another plan",
+        ),
+        "plus 5,000": (Release(shifted, honest.provenance), "these are not the bytes of release 1"),
+        "drawn once more": (Release(again.measurements, honest.provenance), "these are not the bytes of release 1"),
+        "the noise of another": (_with_receipt(ready / "two", ready / "one"), "these are not the bytes of release 1"),
+        "another number": (
+            _with_receipt(ready / "one", ready / "one", entry=2), "the receipt is that of release 1, not 2",
+        ),
+        "no release": (_with_receipt(ready / "one", ready / "one", head=paid.head), "does not contain the charge"),
+        "another total": (
+            _with_receipt(ready / "one", ready / "one", total={"epsilon": "1"}), "the ledger has another total",
+        ),
+    }  # fmt: skip
+    for name, (made, sentence) in forged.items():
+        made.save(ready / name)
+        assert said("verify", name).endswith(f"{name}: all checks passed\n")
+        result = here("verify", name, "--spec", "spec.toml")
+        assert result.code == 1
+        (line,) = [line for line in result.out.splitlines() if line.startswith("FAIL")]
+        assert line.startswith("FAIL  ledger: ")
+        assert sentence in line
+
+
+def test_verify_wants_bytes_that_were_committed(said: Said, here: Here, ready: Path) -> None:
+    """A charge alone says nothing about what was made of it."""
+    said("release", "spec.toml", "--output", "one")
+    ledger = open_ledger(str(ready / "ledger.db"), dataset="people-2030", total=None)
+    made = release(Release.open(ready / "one").plan, ready / "people.csv", ledger)
+    made.save(ready / "out")
+    for state in ("reserved", "abandoned"):
+        result = here("verify", "out", "--spec", "spec.toml")
+        assert result.code == 1
+        assert f"FAIL  ledger: release 2 is {state}: no bytes of it were ever published" in result.out
+        if state == "reserved":
+            ledger.abandon(2)
+    assert [entry.source for entry in ledger.entries()] == ["people.csv", str(ready / "people.csv")]
 
 
 def test_verify_of_what_is_no_release(refused_here: Said, ready: Path) -> None:

@@ -13,11 +13,15 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from privcube import Release
+from privcube import PureDP, Release, Spec, pipeline
+from privcube.errors import LedgerError
+from privcube.sensitive.engines.local import LocalEngine
+from privcube.sensitive.ledger import DurableLedger
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Here = Callable[..., Any]
@@ -52,6 +56,7 @@ def test_from_init_to_ledger(privcube: Command, ready: Path) -> None:
     assert text.splitlines() == [
         "Published   out: 3 tables, 32 cells",
         "Guarantee   epsilon = 1 (pure), adding or removing one row",
+        "Ledger      created for data set people-2030 with total epsilon = 2.5 (pure), adding or removing one row",
         "Ledger      epsilon 1.5 of 2.5 left after 1 release",
         "Next        privcube show out; privcube verify out --spec spec.toml",
     ]
@@ -107,7 +112,14 @@ def test_release_as_json(said: Said, ready: Path) -> None:
         "cells": 32,
         "guarantee": "epsilon = 1 (pure), adding or removing one row",
         "amounts": {"epsilon": "1"},
-        "ledger": {"releases": 1, "currency": "epsilon", "total": "2.5", "remaining": "1.5"},
+        "ledger": {
+            "dataset": "people-2030",
+            "guarantee": "epsilon = 2.5 (pure), adding or removing one row",
+            "releases": 1,
+            "currency": "epsilon",
+            "total": "2.5",
+            "remaining": "1.5",
+        },
     }
     assert (ready / "elsewhere").is_dir()
     assert not (ready / "out").exists()
@@ -159,6 +171,59 @@ def test_an_output_that_cannot_be_made_costs_nothing(said: Said, refused_here: S
 
 
 @pytest.mark.parametrize(
+    "output", ["ledger.db", "./a/../ledger.db", "link.db", "ledger.db-journal", "ledger.db/out", "people.csv/out"]
+)
+def test_an_output_in_the_place_of_ledger_or_records_costs_nothing(
+    refused_here: Said, ready: Path, output: str
+) -> None:
+    """Also before there is a ledger; it is not even made."""
+    (ready / "a").mkdir()
+    (ready / "link.db").symlink_to("ledger.db")
+    before = _files(ready)
+    assert f"output {str(ready / output)!r}: expected " in refused_here("release", "spec.toml", "--output", output)
+    assert _files(ready) == before
+
+
+def test_an_output_around_the_ledger_costs_nothing(refused_here: Said, ready: Path) -> None:
+    spec = ready / "spec.toml"
+    spec.write_text(spec.read_text(encoding="utf-8").replace("ledger.db", "out/ledger.db"), encoding="utf-8")
+    assert "expected a folder apart from the ledger" in refused_here("release", "spec.toml")
+
+
+def test_an_output_among_the_records_costs_nothing(refused_here: Said, ready: Path) -> None:
+    """The next release would take the tables for records."""
+    (ready / "data").mkdir()
+    (ready / "people.csv").rename(ready / "data" / "people.csv")
+    spec = ready / "spec.toml"
+    spec.write_text(spec.read_text(encoding="utf-8").replace('"people.csv"', '"data"'), encoding="utf-8")
+    before = _files(ready)
+    assert "expected a folder apart from the records" in refused_here("release", "spec.toml", "--output", "data/out")
+    assert _files(ready) == before
+
+
+def test_a_disk_without_room_costs_nothing(refused_here: Said, ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _files(ready)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=20_000))
+    assert "output: expected about 1 MB of room on its disk" in refused_here("release", "spec.toml")
+    assert _files(ready) == before
+
+
+@pytest.mark.parametrize("step", ["write_bytes", "fsync"])
+def test_a_folder_that_takes_no_files_costs_nothing(
+    refused_here: Said, ready: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Folders can be made in it, but the names are too long, say, or it cannot be synced."""
+    before = _files(ready)
+
+    def fail(*_: object) -> None:
+        raise OSError(36, "File name too long")
+
+    monkeypatch.setattr(*((Path, step, fail) if step == "write_bytes" else (os, step, fail)))
+    assert "output: expected a writable location, given File name too long" in refused_here("release", "spec.toml")
+    assert _files(ready) == before
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [('"M"]', '"M", "X"]'), ('epsilon = "1"', 'epsilon = "0.5"'), ("all_kway = [1, 2]", "all_kway = [2]")],
     ids=["schema", "guarantee", "workload"],
@@ -205,19 +270,110 @@ def test_data_that_is_missing_or_lacks_a_column_costs_nothing(said: Said, refuse
     assert not (ready / "out").exists()
 
 
-def test_a_value_that_is_refused_leaves_the_charge_and_is_not_quoted(
-    said: Said, refused_here: Said, ready: Path
-) -> None:
-    """It is found while records are read, after the charge."""
+def test_a_value_that_is_refused_costs_nothing_and_is_not_quoted(said: Said, refused_here: Said, ready: Path) -> None:
+    """Three times, as a new user tries: the budget is still whole."""
     with (ready / "people.csv").open("a", encoding="utf-8") as stream:
         stream.write("CANARY,3\n")
-    sentence = refused_here("release", "spec.toml")
-    assert "column 'sex'" in sentence
-    assert "CANARY" not in sentence
-    assert _remaining(said) == "1.5"
+    for _ in range(3):
+        sentence = refused_here("release", "spec.toml")
+        assert "column 'sex'" in sentence
+        assert "CANARY" not in sentence
+        assert sentence.endswith(". Nothing was charged\n")
+    assert _remaining(said) == "2.5"
+    assert json.loads(said("ledger", "spec.toml", "--json"))["releases"] == []
     assert not (ready / "out").exists()
-    assert said("ledger", "recover", "spec.toml") == "release 1: abandoned\n"
     assert not [name for name in _files(ready) if "staged" in name]
+
+
+CHARGED = "The budget was charged: epsilon 1, as release 1 of the ledger"
+FAILURES = {
+    "counting": ("privcube.sensitive.engines.local.LocalEngine.count", "Nothing was charged", "2.5"),
+    "answering": ("privcube.sensitive.gate.exact_answers", "Nothing was charged", "2.5"),
+    "charging": (
+        "privcube.sensitive.ledger.DurableLedger.charge",
+        "Whether the budget was charged is not known; `privcube ledger` shows it",
+        "2.5",
+    ),
+    "drawing": ("privcube.sensitive.gate.SystemNoise.laplace", CHARGED, "1.5"),
+    "writing": ("privcube.pipeline.stage", CHARGED, "1.5"),
+    "naming": ("privcube.pipeline._rename", CHARGED, "1.5"),
+}
+RAISED = {
+    "refused": (LedgerError("it", expected="to work"), 2, "privcube: it: expected to work. "),
+    "of the system": (OSError(5, "broken"), 2, "privcube: expected to read and write, given 'broken'. "),
+    "inside": (RuntimeError("CANARY"), 70, "internal error RuntimeError; please report it with these lines. "),
+    "interrupted": (KeyboardInterrupt(), 130, "privcube: interrupted. "),
+}
+
+
+@pytest.mark.parametrize("raised", RAISED)
+@pytest.mark.parametrize("place", FAILURES)
+def test_every_failure_says_what_was_charged(
+    here: Here, said: Said, ready: Path, monkeypatch: pytest.MonkeyPatch, place: str, raised: str
+) -> None:
+    """Whatever is raised wherever, and what it says is what the ledger has."""
+    problem, code, begins = RAISED[raised]
+    name, told, remaining = FAILURES[place]
+
+    def fail(*_: object, **__: object) -> None:
+        raise problem
+
+    with monkeypatch.context() as patch:
+        problem.__notes__ = ["CANARY of a library"]
+        patch.setattr(name, fail)
+        result = here("release", "spec.toml")
+    assert result.code == code
+    assert begins + told in result.err
+    assert "CANARY" not in result.out + result.err
+    assert _remaining(said) == remaining
+
+
+def test_a_release_that_cannot_be_paid_for_counts_nothing(
+    said: Said, refused_here: Said, ready: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        said("release", "spec.toml", "--output", name)
+    ledger = (ready / "ledger.db").read_bytes()
+    monkeypatch.setattr("privcube.sensitive.engines.local.LocalEngine.count", None)
+    assert "costs at most what is left, 0.5" in refused_here("release", "spec.toml")
+    assert (ready / "ledger.db").read_bytes() == ledger
+
+
+def test_of_two_releases_that_both_could_be_paid_for_the_second_charges_nothing(
+    said: Said, refused_here: Said, ready: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process charges while this one counts."""
+    said("release", "spec.toml", "--output", "one")
+    count = LocalEngine.count
+
+    def meanwhile(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        monkeypatch.chdir(ready)
+        ledger_of(ready).charge("a" * 64, PureDP(1))
+        return count(*arguments)
+
+    monkeypatch.setattr(LocalEngine, "count", meanwhile)
+    sentence = refused_here("release", "spec.toml")
+    assert "costs at most what is left, 0.5" in sentence
+    assert "Nothing was charged" in sentence
+    assert _remaining(said) == "0.5"
+    assert not (ready / "out").exists()
+
+
+def ledger_of(folder: Path) -> DurableLedger:
+    return pipeline._open(Spec.read(folder / "spec.toml"), folder)
+
+
+def test_a_plan_warns_of_values_that_may_stop_its_release(said: Said, ready: Path) -> None:
+    warning = "Warning     Values that are missing or undeclared may stop the release: "
+    assert f"{warning}sex, age.\n" in said("plan", "spec.toml")
+    spec = ready / "spec.toml"
+    text = spec.read_text(encoding="utf-8")
+    policies = 'missing = "category"\nother = "category"'
+    spec.write_text(text.replace('name = "sex"', f'name = "sex"\n{policies}'), encoding="utf-8")
+    assert f"{warning}age.\n" in said("plan", "spec.toml")
+    spec.write_text(text.replace('name = "', f'{policies}\nname = "'), encoding="utf-8")
+    assert "Warning" not in said("plan", "spec.toml")
 
 
 def test_drafts_are_refused(said: Said, refused_here: Said, ready: Path) -> None:
@@ -252,15 +408,39 @@ def test_a_ledger_that_sqlite_takes_for_read_only(
     assert _remaining(said) == "1.5"
 
 
-def test_the_ledger_of_another_data_set(said: Said, refused_here: Said, ready: Path) -> None:
+def _edit(spec: Path, old: str, new: str) -> None:
+    text = spec.read_text(encoding="utf-8")
+    assert old in text
+    spec.write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.mark.parametrize("declared", ['dataset = "others"', 'dataset = "People-2030"', ""])
+def test_the_ledger_of_another_data_set(said: Said, refused_here: Said, ready: Path, declared: str) -> None:
     said("release", "spec.toml", "--output", "one")
-    shutil.copy(ready / "people.csv", ready / "others.csv")
-    spec = ready / "spec.toml"
-    spec.write_text(spec.read_text(encoding="utf-8").replace("people.csv", "others.csv"), encoding="utf-8")
+    _edit(ready / "spec.toml", 'dataset = "people-2030"', declared)
     for command in (["release"], ["ledger"], ["ledger", "check"], ["ledger", "recover"]):
         sentence = refused_here(*command, "spec.toml")
-        assert "its own data set, 'people.csv'" in sentence
+        assert "its own data set, 'people-2030' ([data] dataset = \"people-2030\" in the spec)" in sentence
     assert not (ready / "out").exists()
+
+
+def test_a_file_that_is_moved_and_the_next_one_charge_the_same_ledger(said: Said, ready: Path) -> None:
+    said("release", "spec.toml", "--output", "one")
+    (ready / "moved").mkdir()
+    (ready / "people.csv").rename(ready / "moved" / "february.csv")
+    _edit(ready / "spec.toml", "people.csv", "moved/february.csv")
+    assert "Ledger      epsilon 0.5 of 2.5 left after 2 releases" in said("release", "spec.toml", "--output", "two")
+    found = json.loads(said("ledger", "--json", "spec.toml"))
+    assert found["dataset"] == "people-2030"
+    assert [release["source"] for release in found["releases"]] == ["people.csv", "moved/february.csv"]
+    assert "  moved/february.csv  two " in said("ledger", "spec.toml")
+
+
+def test_no_ledger_is_made_for_a_data_set_without_a_name(refused_here: Said, ready: Path) -> None:
+    _edit(ready / "spec.toml", 'dataset = "people-2030"', "")
+    sentence = refused_here("release", "spec.toml")
+    assert 'expected a data set to create it for: [data] dataset = "discharges-2026" in the spec' in sentence
+    assert _files(ready) == {"people.csv", "spec.toml"}
 
 
 @pytest.mark.parametrize(
@@ -285,7 +465,7 @@ def test_the_ledger_lists_what_happened(said: Said, ready: Path) -> None:
     said("release", "spec.toml", "--output", "one")
     text = said("ledger", "spec.toml")
     assert text == said("ledger", "show", "spec.toml")
-    assert "Ledger      ledger.db\nData        people.csv\nTotal       epsilon = 2.5 (pure)" in text
+    assert "Ledger      ledger.db\nData        people-2030\nTotal       epsilon = 2.5 (pure)" in text
     (line,) = [line.split() for line in text.splitlines() if line.startswith("1 ")]
     assert (line[0], line[1], line[-2], line[-1]) == ("1", "published", "one", "1")
     found = json.loads(said("ledger", "--json", "spec.toml"))
@@ -426,7 +606,7 @@ WAITS = {
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
 def test_an_interrupted_release(ready: Path, said: Said, wait: str) -> None:
-    """Ctrl-C while records are read: one sentence, code 130, nothing left but the charge."""
+    """Ctrl-C while records are read: one sentence, code 130, nothing left and nothing charged."""
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW.format(wait=wait)],
         cwd=ready,
@@ -444,8 +624,8 @@ def test_an_interrupted_release(ready: Path, said: Said, wait: str) -> None:
         process.kill()
     assert process.returncode == 130
     assert out == ""
-    assert err.strip() == "privcube: interrupted; what a release has charged stays spent (see `privcube ledger`)"
-    assert _remaining(said) == "1.5"
+    assert err.strip() == "privcube: interrupted. Nothing was charged"
+    assert _remaining(said) == "2.5"
     assert not [name for name in _files(ready) if "staged" in name or name == "out"]
 
 

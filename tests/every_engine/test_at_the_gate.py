@@ -40,6 +40,9 @@ class Book:
     def __init__(self) -> None:
         self.charges: list[str] = []
 
+    def afford(self, digest: str, guarantee: Guarantee) -> None:
+        pass
+
     def charge(self, digest: str, guarantee: Guarantee) -> None:
         self.charges.append(digest)
 
@@ -78,10 +81,10 @@ def test_a_missing_column_costs_nothing(holder: Holder, tmp_path: Path) -> None:
     assert book.charges == []
 
 
-def test_a_failure_among_the_records_stays_charged(holder: Holder, tmp_path: Path) -> None:
+def test_a_failure_among_the_records_costs_nothing(holder: Holder, tmp_path: Path) -> None:
     book = Book()
     columns = {**RECORDS, "b": ("integer", [*[0] * (ROWS - 1), NUMBER])}
     with pytest.raises(DataError, match="column 'b'") as caught:
         measure(PLAN, holder.engine(columns, tmp_path), book)
-    assert book.charges == [PLAN.digest]
+    assert book.charges == []
     assert_no_canary(everything_said(caught.value))

@@ -39,8 +39,8 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
-    """The URL of a PostgreSQL server of our own."""
+def _server() -> Iterator[tuple[str, Callable[[], None]]]:
+    """A PostgreSQL server of our own: its URL, and a way to crash it and start it again."""
     found = importlib.util.find_spec("pgserver")
     assert found is not None, "pgserver is one of the development tools"
     assert found.origin is not None
@@ -61,10 +61,35 @@ def postgresql() -> Iterator[str]:
             )  # fmt: skip
 
     run("initdb", "--auth=trust", "--encoding=utf8", "--username=postgres", "--no-sync")
-    run("pg_ctl", "--wait", "--log", str(home / "log"), "--options", f"-h '' -k {home}", "start")
-    yield f"postgresql://postgres@/postgres?host={home}"
-    run("pg_ctl", "--wait", "--mode=immediate", "stop")
+    # Nothing that was not waited for is written soon, so that a crash loses it.
+    options = f"-h '' -k {home} -c wal_writer_delay=10s"
+
+    def start() -> None:
+        run("pg_ctl", "--wait", "--log", str(home / "log"), "--options", options, "start")
+
+    def stop() -> None:
+        run("pg_ctl", "--wait", "--mode=immediate", "stop")
+
+    def crash() -> None:
+        stop()
+        start()
+
+    start()
+    yield f"postgresql://postgres@/postgres?host={home}", crash
+    stop()
     shutil.rmtree(home)
+
+
+@pytest.fixture(scope="session")
+def postgresql(_server: tuple[str, Callable[[], None]]) -> str:
+    """The URL of a PostgreSQL server of our own."""
+    return _server[0]
+
+
+@pytest.fixture
+def crash_server(_server: tuple[str, Callable[[], None]]) -> Callable[[], None]:
+    """Stop the server at once, as a power cut would, and start it again."""
+    return _server[1]
 
 
 @pytest.fixture

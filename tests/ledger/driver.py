@@ -27,10 +27,11 @@ from privcube.sensitive.ledger import DurableLedger, open_ledger
 
 PLAN, ARTIFACT = "a" * 64, "b" * 64
 TOTAL = PureDP(10**6)
+_KILLS_PER_LEDGER = 50
 
 
-def ledger_at(location: str, total: PureDP | None = TOTAL) -> DurableLedger:
-    return open_ledger(location, dataset="people.csv", total=total)
+def ledger_at(location: str, total: PureDP | None = TOTAL, dataset: str = "people.csv") -> DurableLedger:
+    return open_ledger(location, dataset=dataset, total=total)
 
 
 def forked(work: Callable[[Callable[[object], None]], None]) -> tuple[int, Any]:
@@ -146,9 +147,12 @@ LIVES = [
 ]
 
 
-def kill_at_every_step(locations: list[str]) -> int:
-    """Kill a life at its first step, its second and so on, each on a ledger of its own; how many steps there are."""
-    for fatal, location in enumerate(locations, start=1):
+def kill_at_every_step(locations: list[str], stride: int) -> int:
+    """Kill a life at its first step, its second and so on, each on a ledger of its own; how many steps there are.
+
+    With a stride, only at every second, third and so on.
+    """
+    for fatal, location in list(enumerate(locations, start=1))[::stride]:
 
         def work(say: Callable[[object], None], fatal: int = fatal, location: str = location) -> None:
             Steps(fatal).watch(location)
@@ -169,30 +173,63 @@ def kill_at_every_step(locations: list[str]) -> int:
     raise AssertionError("more steps than ledgers")
 
 
-def kill_at_random(location: str, rounds: int) -> list[int]:
-    """Kill processes that charge one ledger at random moments; the numbers they were given, in all."""
-    ledger = ledger_at(location)
+def kill_at_random(location: str, kills: int) -> list[int]:
+    """Kill processes that charge a ledger at random moments; how many charges they were told of, for each ledger.
+
+    A ledger is read whole at every step, so a new one is begun after some kills.
+    """
+    begun = range(0, kills, _KILLS_PER_LEDGER)
+    return [_kill_at_random(location, f"killed-{start}", min(_KILLS_PER_LEDGER, kills - start)) for start in begun]
+
+
+def _kill_at_random(location: str, dataset: str, kills: int) -> int:
+    place = location if location.startswith("postgresql") else f"{location}-{dataset}"
+    ledger = ledger_at(place, dataset=dataset)
     given: list[int] = []
 
     def work(say: Callable[[object], None]) -> None:
-        own = ledger_at(location)
+        own = ledger_at(place, dataset=dataset)
         while True:
             number = own.charge(PLAN, PureDP(1)).number
             say(number)
             own.commit(number, ARTIFACT, "s", "f")
             own.publish(number)
 
-    for _ in range(rounds):
+    for kill in range(kills):
         child, lines = forked(work)
-        time.sleep(random.uniform(0.005, 0.06))
+        if kill % 2:  # else from its very beginning, which may be longer than the wait
+            given.append(json.loads(lines.readline()))
+        time.sleep(random.uniform(0, 0.03))
         os.kill(child, signal.SIGKILL)
         given += [json.loads(line) for line in lines]
         assert ended(child) == -signal.SIGKILL
         known = {entry.number for entry in ledger.entries()}
         assert set(given) <= known
-        assert len(known) <= len(given) + rounds
-    assert ledger.remaining == 10**6 - len(ledger.entries())
-    return given
+        assert len(known) <= len(given) + kills
+    assert len(set(given)) == len(given)
+    account = ledger.account()  # at once, as the server may still finish what a client asked before it was killed
+    assert account.left == 10**6 - len(account.entries)
+    return len(given)
+
+
+# Power cuts
+
+
+def recorded_life(location: str, synchronous: str) -> None:
+    """A life that says aloud what the ledger must know, for strace to hear; syncs as told."""
+    connect = sqlite3.connect
+
+    class Told(sqlite3.Connection):
+        def execute(self, statement: str, *arguments: Any) -> sqlite3.Cursor:
+            return super().execute(statement.replace("= EXTRA", f"= {synchronous}"), *arguments)
+
+    setattr(sqlite3, "connect", partial(connect, factory=Told))  # noqa: B010 - mypy knows the signature
+
+    def say(state: object) -> None:
+        os.write(1, f"{json.dumps(state)}\n".encode())
+
+    life(location, say)
+    os._exit(0)  # nothing more is said
 
 
 # Rights and room

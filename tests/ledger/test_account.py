@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import pairwise
@@ -25,7 +26,7 @@ STAMP = "2030-01-02T03:04:05+00:00"
 
 
 def opened(total: Guarantee) -> Row:
-    return opening("people.csv", total, salt="00", time=TIME)
+    return opening("people-2030", total, salt="00", time=TIME)
 
 
 def chain(*documents: dict[str, Any]) -> list[Row]:
@@ -45,8 +46,8 @@ def guarantee(**amounts: str) -> dict[str, Any]:
 
 OPENED = {
     "event": "opened",
-    "format": "privcube ledger 1",
-    "dataset": "people.csv",
+    "format": "privcube ledger 2",
+    "dataset": "people-2030",
     "total": guarantee(epsilon="1"),
     "capacity": "1/1",
     "salt": "00",
@@ -190,18 +191,43 @@ def test_digests_are_digests(digest: Any) -> None:
 # Chains
 
 
-def test_the_format_is_what_it_was() -> None:
+FORMATS = {
+    "named by its source": (
+        {**OPENED, "format": "privcube ledger 1", "dataset": "people.csv"},
+        RESERVED,
+        "4be5a4d5813ab2b6e9403714ad74dbb6db448e6b82fa02550cc64a78e91ff231",
+    ),
+    "named by its data set": (
+        OPENED,
+        {**RESERVED, "source": "january.csv"},
+        "0036392a46e2e938d77a4bedff86e6f14c36e18d68ae0c4053b35563d91073b6",
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "head"), FORMATS.values(), ids=FORMATS)
+def test_the_formats_are_what_they_were(first: dict[str, Any], second: dict[str, Any], head: str) -> None:
     """Ledgers outlive versions: these bytes must be read for good."""
-    rows = chain(OPENED, RESERVED, COMMITTED, PUBLISHED)
-    assert rows[0] == opened(PureDP(1))
-    assert rows[-1].hash == "4be5a4d5813ab2b6e9403714ad74dbb6db448e6b82fa02550cc64a78e91ff231"
+    rows = chain(first, second, COMMITTED, PUBLISHED)
+    assert rows[-1].hash == head
     account = Account("ledger", rows)
-    assert account.entries[1].state == "published"
+    assert (account.entries[1].state, account.entries[1].source) == ("published", second.get("source"))
+    assert account.entries[1].head == rows[1].hash
     assert account.hashes == [row.hash for row in rows]
     again = Account("ledger", rows[:1])
-    assert again.reserve(PLAN, PureDP("0.6"), TIME) == rows[1]
+    assert again.reserve(PLAN, PureDP("0.6"), TIME, second.get("source")) == rows[1]
     assert again.commit(1, ARTIFACT, "s", "f", TIME) == rows[2]
     assert again.publish(1, TIME) == rows[3]
+    assert account.reserve(PLAN, PureDP("0.4"), TIME, "february.csv").sequence == 4
+    assert account.entries[2].source == "february.csv"
+
+
+def test_a_new_ledger_has_the_new_format() -> None:
+    assert opened(PureDP(1)) == chain(OPENED)[0]
+    with pytest.raises(LedgerError, match="data set: expected a name of a to z"):
+        opening("People of 2030.csv", PureDP(1), salt="", time=TIME)
+    with pytest.raises(LedgerError, match="data set: expected a name of a to z"):
+        Account("ledger", chain({**OPENED, "dataset": "People of 2030.csv"}))
 
 
 SECOND = {**RESERVED, "number": 2, "guarantee": guarantee(epsilon="0.4"), "cost": "2/5"}
@@ -211,7 +237,26 @@ FORGED = {
     "published after it was abandoned": (OPENED, RESERVED, COMMITTED, ABANDONED, PUBLISHED),
     "abandoned after it was published": (OPENED, RESERVED, COMMITTED, PUBLISHED, ABANDONED),
     "committed before it was reserved": (OPENED, COMMITTED),
-    "overspent": (OPENED, RESERVED, {**SECOND, "cost": "2000000000001/5000000000000"}),
+    "overspent": (
+        OPENED,
+        RESERVED,
+        {**SECOND, "guarantee": guarantee(epsilon="0.400000000001"), "cost": "400000000001/1000000000000"},
+    ),
+    "a cost below that of its guarantee": (OPENED, {**RESERVED, "cost": "1/5"}),
+    "a cost above that of its guarantee": (OPENED, {**RESERVED, "cost": "4/5"}),
+    "a cost in other terms": (OPENED, {**RESERVED, "cost": "6/10"}),
+    "a capacity above that of its total": ({**OPENED, "capacity": "9/1"},),
+    "a release in another currency": (OPENED, {**RESERVED, "guarantee": guarantee(rho="0.6")}),
+    "an amount in another spelling": (OPENED, {**RESERVED, "guarantee": guarantee(epsilon="0.60")}),
+    "an amount that is a number": (OPENED, {**RESERVED, "guarantee": {**guarantee(), "amounts": {"epsilon": 0.6}}}),
+    "a guarantee with a field too many": (OPENED, {**RESERVED, "guarantee": {**guarantee(epsilon="0.6"), "x": 1}}),
+    "a plan that is no digest": (OPENED, {**RESERVED, "plan": "a"}),
+    "an artifact that is no digest": (OPENED, RESERVED, {**COMMITTED, "artifact": "B" * 64}),
+    "a salt that is none": ({**OPENED, "salt": "rows: 1000"},),
+    "a source that is none": (OPENED, {**RESERVED, "source": None}),
+    "a source where none belongs": (OPENED, RESERVED, {**COMMITTED, "source": "people.csv"}),
+    "a time in another zone": (OPENED, {**RESERVED, "time": "2030-01-02T05:04:05+02:00"}),
+    "a time without a zone": (OPENED, {**RESERVED, "time": "2030-01-02T03:04:05"}),
     "a number twice": (OPENED, RESERVED, {**SECOND, "number": 1}),
     "a number left out": (OPENED, RESERVED, {**SECOND, "number": 3}),
     "opened twice": (OPENED, OPENED),
@@ -247,8 +292,30 @@ def test_a_chain_that_spends_all_is_read() -> None:
 
 
 def test_a_later_format_is_refused_as_such() -> None:
-    with pytest.raises(LedgerError, match=r"expected the format 'privcube ledger 1', .* given 'privcube ledger 2'"):
-        Account("ledger", chain({**OPENED, "format": "privcube ledger 2", "more": 1}))
+    with pytest.raises(LedgerError, match=r"expected the format 'privcube ledger 2', .* given 'privcube ledger 3'"):
+        Account("ledger", chain({**OPENED, "format": "privcube ledger 3", "more": 1}))
+
+
+SPELLINGS = {
+    "a key twice": lambda event: event.replace('"cost":"3/5"', '"cost":"1/5","cost":"3/5"'),
+    "a space": lambda event: event.replace(":", ": ", 1),
+    "a line break at the end": lambda event: event + "\n",
+    "another order": lambda event: json.dumps(dict(reversed(json.loads(event).items())), separators=(",", ":")),
+    "an escape": lambda event: event.replace("reserved", r"\u0072eserved"),
+    "a number with an exponent": lambda event: event.replace('"number":1', '"number":1e0'),
+    "a true number": lambda event: event.replace('"max_rows_per_person":1', '"max_rows_per_person":true'),
+}
+
+
+@pytest.mark.parametrize("spelled", SPELLINGS.values(), ids=SPELLINGS)
+def test_an_event_has_one_spelling(spelled: Callable[[str], str]) -> None:
+    """Another one would be read as the same event, with bytes that mean nothing: its hash is right."""
+    first, second = chain(OPENED, RESERVED)
+    event = spelled(second.event)
+    assert event != second.event
+    digest = hashlib.sha256(f"1\n{first.hash}\n{event}".encode()).hexdigest()
+    with pytest.raises(LedgerError, match="event 1: expected an event of a ledger"):
+        Account("ledger", [first, Row(1, first.hash, event, digest)])
 
 
 @pytest.mark.parametrize("event", ["", "null", "[]", "3", '"x"', "{", "[" * 10**5, None, 7, b"x"])
@@ -257,6 +324,47 @@ def test_an_event_that_is_none(event: Any) -> None:
     digest = hashlib.sha256(f"1\n{first.hash}\n{event}".encode()).hexdigest()
     with pytest.raises(LedgerError, match="event 1: expected"):
         Account("ledger", [first, Row(1, first.hash, event, digest)])
+
+
+HOSTILE = [
+    None, True, -1, 0, 7, 1.5, float("nan"), float("inf"), 10**400, "", "x", "\udc80", "\0", "1/0", "1e999999999", "-1",
+    "9" * 5000, "0" * 64, [], [[]], {}, {"": None}, {"epsilon": "1"}, {"amounts": {}}, "privcube ledger 1",
+]  # fmt: skip
+
+
+def with_hostile_values(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every field at every depth replaced by every value, removed, and joined by another one."""
+    for name, value in document.items():
+        yield {each: known for each, known in document.items() if each != name}
+        for hostile in HOSTILE:
+            yield {**document, name: hostile}
+        for inner in with_hostile_values(value) if isinstance(value, dict) else ():
+            yield {**document, name: inner}
+    for hostile in HOSTILE:
+        yield {**document, "more": hostile}
+
+
+def test_hostile_events_are_refused_in_our_words_or_cost_the_same() -> None:
+    """Hashes are right; free text alone may differ: folders, the source, the salt, the name of an old ledger."""
+    documents = [{**OPENED, "format": "privcube ledger 1"}, {**RESERVED, "source": "a.csv"}, COMMITTED, PUBLISHED]
+    tried = read = 0
+    for place, document in enumerate(documents):
+        for hostile in with_hostile_values({"time": STAMP, **document}):
+            tried += 1
+            try:
+                account = Account("ledger", chain(*documents[:place], hostile, *documents[place + 1 :]))
+            except LedgerError:
+                continue
+            read += 1
+            assert account.total == PureDP(1)
+            assert account.left == Fraction(4, 10)
+            assert (account.entries[1].plan, account.entries[1].artifact) in (
+                (PLAN, ARTIFACT),
+                ("0" * 64, ARTIFACT),
+                (PLAN, "0" * 64),
+            )
+    assert tried > 1000
+    assert 20 < read < 100
 
 
 GOOD = chain(OPENED, RESERVED, COMMITTED, PUBLISHED, SECOND)
@@ -306,5 +414,5 @@ def test_an_end_that_is_gone_shows_only_to_who_knows_the_head() -> None:
 
 def test_no_two_heads_are_alike() -> None:
     assert all(one.hash != two.hash for one, two in pairwise(GOOD))
-    other = opening("people.csv", PureDP(1), salt="01", time=TIME)
+    other = opening("people-2030", PureDP(1), salt="01", time=TIME)
     assert other.hash != opened(PureDP(1)).hash

@@ -32,7 +32,7 @@ def test_rows_of_another_ledger_do_not_pass_for_its_own(database: str) -> None:
     ledger_at(database)
     with psycopg.connect(database) as connection:
         connection.execute("UPDATE privcube_ledger_events SET dataset = 'animals.csv'")
-    with pytest.raises(LedgerError, match=r"its own data set, 'people\.csv', given 'animals\.csv'"):
+    with pytest.raises(LedgerError, match=r"its own data set, 'people\.csv' .*, given 'animals\.csv'"):
         ledger_at(database, "animals.csv")
 
 

@@ -89,6 +89,10 @@ def test_values_of_each_kind() -> None:
         {"size": 2, "bins": [0, 1]},
         *({"values": values} for values in ("ab", 5, {"a"}, {"a": 1}, [], ["a", "a"], [1, 2, 1], [True, True])),
         *({"values": values} for values in (["a", 1], [2, True], [1.5], [None], [["a"]], [b"a"], [float("nan")])),
+        *(
+            {"values": [value]}
+            for value in ("a\ufffe", "\uffff", "\ufdd0", "\ufdef", "\U0001fffe", "\U0010ffff", "\x85")
+        ),
         *({"values": values} for values in ([""], ["  "], ["a\nb"], ["\x00"], ["\ud800"], ["x" * 1001], [2**63])),
         {"values": [16**9000, 16**9000]},
         *({"size": size} for size in (0, -1, True, 2.0, "2", 10**8 + 1, 10**10_000, Fraction(2))),

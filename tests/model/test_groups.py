@@ -106,3 +106,12 @@ def test_a_matrix_is_no_product() -> None:
     assert not is_structured([group])
     with pytest.raises(errors.PlanError, match="products over axes"):
         product_groups([group])
+
+
+def test_a_matrix_cannot_be_changed_after_it_was_priced() -> None:
+    group = MatrixGroup(("a",), ((1, 0), (0, 2)))
+    with pytest.raises(ValueError, match="read-only"):
+        group.matrix[0, 0] = 9
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        group.matrix.setflags(write=True)
+    assert group.matrix.tolist() == [[1, 0], [0, 2]]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privcube import PureDP, plan
 from privcube.errors import PrivcubeError, WorkloadError
 from privcube.model.attribute import Attribute
 from privcube.model.levels import Level
@@ -202,7 +203,6 @@ def test_other_and_missing_lie_outside_the_scale() -> None:
     "tables",
     [
         [],
-        ["sex"],
         "sex",
         [("sex", "sexx")],
         [("sex", "sex")],
@@ -326,3 +326,27 @@ def test_many_closures_are_refused_together(monkeypatch: pytest.MonkeyPatch) -> 
         Workload.closure(BINARY, [BINARY.names[start : start + 4] for start in range(0, 16, 4)])
     with pytest.raises(WorkloadError, match="at most 20 tables"):
         Workload.all_kway(BINARY, 1) | Workload.closure(BINARY, [BINARY.names[:4]])
+
+
+def test_a_table_can_be_given_by_name() -> None:
+    by_name = Workload.tables(LEVELS, ["sex", "sex x age.three", ["age by three", "city"], "prefixes of age", "total"])
+    three = Axis("age", "three")
+    assert by_name == Workload.tables(
+        LEVELS, [("sex",), ("sex", three), (three, "city"), (Axis("age", queries="prefixes"),), ()]
+    )
+    assert "sex x age.three" in by_name
+    assert by_name.weight("sex") == 1.0
+
+
+def test_a_long_text_is_refused_soon() -> None:
+    with pytest.raises(WorkloadError, match="attributes of the schema"):
+        Workload.tables(LEVELS, [" x ".join(["sxe"] * 20_000)])
+
+
+def test_a_workload_and_a_plan_are_shown_in_one_line() -> None:
+    workload = Workload.all_kway(Schema.from_sizes({f"a{number}": 2 for number in range(40)}), 2)
+    assert repr(workload) == "<workload of 780 tables, 3,120 cells: a0 x a1, a0 x a2, a0 x a3, a0 x a4, ...>"
+    made = plan(Workload.tables(LEVELS, ["sex"]), PureDP(1), "marginals")
+    assert repr(made).startswith(
+        "<plan for 1 table, marginals, epsilon = 1 (pure), adding or removing one row, standard "
+    )

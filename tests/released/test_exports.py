@@ -42,7 +42,7 @@ def release() -> Release:
 
 def written(tmp_path: Path, kind: str, *tables: Any) -> Path:
     path = tmp_path / f"file.{kind}"
-    export(release(), tables, kind, path)
+    export(release(), path, tables, format=kind)
     return path
 
 
@@ -92,7 +92,7 @@ def test_columns_of_several_tables_keep_apart(tmp_path: Path) -> None:
     )
     tables: list[Any] = [("age by all",), (Axis("age", "all"),), ("table",)]
     made = plan(Workload.tables(schema, tables), PureDP(1), "marginals")
-    export(Release(Measurements(made, np.arange(made.rows))), tables, "parquet", tmp_path / "x")
+    export(Release(Measurements(made, np.arange(made.rows))), tmp_path / "x", tables, format="parquet")
     found = pq.read_table(tmp_path / "x")
     assert found.column_names[:4] == ["table_", "age by all", "age by all_", "table"]
     assert found["table_"].to_pylist() == ["age by all"] * 2 + ["age by all"] + ["table"] * 2
@@ -200,13 +200,13 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
     with pytest.raises(
         ArtifactError, match=r"given 'jsonstat'; did you mean 'json-stat'\? available: csv, parquet, xlsx"
     ):
-        export(release(), [("code",)], "jsonstat", tmp_path / "x")
+        export(release(), tmp_path / "x", [("code",)], format="jsonstat")
     with pytest.raises(ArtifactError, match="at least one table"):
-        export(release(), [], "csv", tmp_path / "x")
+        export(release(), tmp_path / "x", [], format="csv")
     with pytest.raises(ArtifactError, match="No such file"):
-        export(release(), [("code",)], "csv", tmp_path / "none" / "x")
+        export(release(), tmp_path / "none" / "x", [("code",)], format="csv")
     with pytest.raises(QueryError, match="measurements determine"):
-        export(release(), [("age", "code")], "csv", tmp_path / "x")
+        export(release(), tmp_path / "x", [("age", "code")], format="csv")
     assert list(tmp_path.iterdir()) == []
 
 

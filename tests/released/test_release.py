@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -110,7 +111,7 @@ def test_standard_errors_are_exact_and_intervals_cover(name: str) -> None:
         ratio = errors.var(axis=0) / stated.std_error.ravel() ** 2
         assert np.all(np.abs(ratio - 1) < 0.08 * (DRAWS / len(drawn)) ** 0.5), (table, ratio)
         covered = np.mean(np.abs(errors) <= stated.margin.ravel(), axis=0)
-        assert 0.94 <= covered.mean() <= 0.96, (table, covered)
+        assert 0.94 <= covered.mean() <= 0.965, (table, covered)
         assert covered.min() >= 0.935
         together = np.mean(np.all(np.abs(errors) <= stated.margin_all.ravel(), axis=1))
         assert together >= 0.95 - 5 * (0.95 * 0.05 / len(drawn)) ** 0.5, (
@@ -223,3 +224,38 @@ def test_intervals_of_known_noise() -> None:
     assert interval_factor(-1.19, 0.95) == pytest.approx(0.95 * 3**0.5, rel=5e-3)
     with pytest.raises(pc.errors.PlanError, match="confidence"):
         interval_factor(0, 1.0)
+
+
+def test_tables_are_asked_for_by_name() -> None:
+    schema = pc.Schema([pc.Attribute("sex", values=["F", "M"]), pc.Attribute("age", size=4)])
+    records = pd.DataFrame({"sex": ["F", "M"], "age": [0, 3]})
+    made = pc.release(pc.plan(pc.Workload.tables(schema, ["sex x age"]), pc.PureDP(1), "marginals"), records)
+    pd.testing.assert_frame_equal(made.table("sex x age"), made.table(("age", "sex")))
+    pd.testing.assert_frame_equal(made.table("total"), made.table(()))
+    assert made.plan.table_variance("sex x age") == 2.0
+
+
+def test_a_spec_is_no_plan() -> None:
+    spec = pc.Spec.from_toml(
+        '[data]\nsource = "x.csv"\n[privacy]\nepsilon = "1"\n'
+        '[[attributes]]\nname = "a"\nsize = 2\n[workload]\nall_kway = [1]'
+    )
+    with pytest.raises(pc.errors.PlanError, match=r"pc\.plan\(spec\.workload, spec\.guarantee\).*privcube release"):
+        pc.release(spec, "x.csv")  # type: ignore[arg-type]
+    with pytest.raises(pc.errors.PlanError, match=r"a privcube\.Plan"):
+        pc.release("spec.toml", "x.csv")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("strategy", ["marginals", "fourier", "hierarchy"])
+def test_what_was_recovered_cannot_be_changed_before_it_is_saved(strategy: Any) -> None:
+    made = pc.plan(pc.Workload.tables(FLAT, [("a",), ("a", "b")]), pc.PureDP(1), strategy)
+    release = pc.Release(Measurements(made, np.arange(made.rows)), {"entry": 1, "head": "0" * 64})
+    for table in release.workload:
+        before = release.values(table).estimate.copy()
+        with contextlib.suppress(ValueError):  # read-only, or a copy
+            release.values(table).estimate[...] = 99
+        np.testing.assert_array_equal(release.values(table).estimate, before)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        release.measurements.answers.setflags(write=True)
+    with pytest.raises(TypeError):
+        release.provenance["entry"] = 2  # type: ignore[index]

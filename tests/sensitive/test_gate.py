@@ -8,6 +8,7 @@ import math
 import pickle
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from privcube.progress import silent
 from privcube.sensitive import gate
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.gate import measure, verify_by_brute_force
-from privcube.sensitive.ledger import MemoryLedger
+from privcube.sensitive.ledger import MemoryLedger, open_ledger
 from privcube.strategies import STRATEGIES
 
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3, "c": 4})
@@ -56,12 +57,18 @@ class Cube:
 class Book:
     """A ledger that writes into an engine's list of events."""
 
-    def __init__(self, engine: Cube, refuse: bool = False) -> None:
+    def __init__(self, engine: Cube, refuse: str = "nothing") -> None:
         self.engine, self.refuse = engine, refuse
 
+    def afford(self, digest: str, guarantee) -> None:
+        self._refuse("afford")
+
     def charge(self, digest: str, guarantee) -> None:
-        self.engine.events.append("charge")
-        if self.refuse:
+        self._refuse("charge")
+
+    def _refuse(self, event: str) -> None:
+        self.engine.events.append(event)
+        if self.refuse == event:
             raise errors.GuaranteeError("privacy budget", expected="something left")
 
 
@@ -134,15 +141,70 @@ def test_bundles_get_one_draw_of_max_norm_noise() -> None:
     assert expected
 
 
-def test_the_charge_comes_before_the_data() -> None:
-    engine = Cube()
+class Heard(Silence):
+    """Writes into an engine's list of events when noise is drawn."""
+
+    def __init__(self, engine: Cube) -> None:
+        super().__init__()
+        self.engine = engine
+
+    def laplace(self, scale, count):
+        self.engine.events.append("noise")
+        return super().laplace(scale, count)
+
+
+def test_count_then_charge_then_noise() -> None:
+    """And a release that cannot be paid for counts nothing; if others were quicker meanwhile, it draws nothing."""
     made = plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "marginals")
-    measure(made, engine, Book(engine))
-    assert engine.events == ["prepare", "charge", "count"]
-    engine = Cube()
-    with pytest.raises(errors.GuaranteeError):
-        measure(made, engine, Book(engine, refuse=True))
-    assert engine.events == ["prepare", "charge"]
+    steps = ["prepare", "afford", "count", "charge", "noise"]
+    for refuse in ("nothing", "afford", "charge"):
+        engine = Cube()
+        book = Book(engine, refuse)
+        if refuse == "nothing":
+            measure(made, engine, book, noise_from=Heard(engine))
+            assert list(dict.fromkeys(engine.events)) == steps
+            assert engine.events[-2:] == ["noise", "noise"]
+        else:
+            with pytest.raises(errors.GuaranteeError):
+                measure(made, engine, book, noise_from=Heard(engine))
+            assert engine.events == steps[: steps.index(refuse) + 1]
+
+
+def test_a_failure_while_counting_or_answering_charges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "marginals")
+    for place in ("count", "answers"):
+        engine = Cube()
+
+        def fail(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(*((engine, "count") if place == "count" else (gate, "exact_answers")), fail)
+            with pytest.raises(KeyboardInterrupt):
+                measure(made, engine, Book(engine), noise_from=Heard(engine))
+        assert "charge" not in engine.events
+        assert "noise" not in engine.events
+
+
+def test_the_charge_is_on_disk_when_noise_is_drawn(tmp_path: Path) -> None:
+    """Read by another connection, at the first draw."""
+    ledger = open_ledger(str(tmp_path / "ledger.db"), dataset="people", total=PureDP(1))
+    made = plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "marginals")
+    seen = []
+
+    class Looking(Silence):
+        def laplace(self, scale, count):
+            seen.append(
+                [
+                    entry.plan
+                    for entry in open_ledger(str(tmp_path / "ledger.db"), dataset="people", total=None).entries()
+                ]
+            )
+            return super().laplace(scale, count)
+
+    measure(made, Cube(), ledger, noise_from=Looking())
+    assert seen
+    assert all(plans == [made.digest] for plans in seen)
 
 
 def test_tables_inside_others_are_not_counted_twice() -> None:
@@ -344,6 +406,27 @@ def test_the_classic_constant_and_drafts_are_for_looking_only() -> None:
     several = PureDP(1, max_rows_per_person=3)
     with pytest.raises(errors.PlanError, match="person"):
         measure(plan(Workload.all_kway(SCHEMA, 1), several, "marginals"), engine, Book(engine))
+    assert engine.events == []
+
+
+@pytest.mark.parametrize(
+    "guarantee", [PureDP("1e-12", max_rows_per_person=1000), ZCDP("1e-12", max_rows_per_person=10**9)]
+)
+def test_noise_that_cannot_be_drawn_is_refused_before_anything_else(guarantee) -> None:
+    engine = Cube()
+    made = plan(Workload.all_kway(SCHEMA, 1), guarantee, "marginals")
+    with pytest.raises(errors.GuaranteeError, match=r"noise (scale|variance): expected a fraction from"):
+        measure(made, engine, Book(engine), person="who")
+    assert engine.events == []
+
+
+def test_bundles_that_cannot_be_drawn_are_refused_before_anything_else() -> None:
+    """A plan that was made elsewhere: ours leave such bundles out."""
+    single = plan(Workload.all_kway(SCHEMA, 1), PureDP(1), "fourier")
+    mutant = replace(with_bundles(single, bundles_by_weight(single)), guarantee=PureDP("1e-7"))
+    engine = Cube()
+    with pytest.raises(errors.GuaranteeError, match=r"bundle: expected a scale of at most"):
+        measure(mutant, engine, Book(engine))
     assert engine.events == []
 
 

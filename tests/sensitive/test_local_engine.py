@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 import tempfile
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -78,6 +82,83 @@ def test_nothing_is_left_behind(large: tuple[Path, pa.Table], tmp_path: Path, mo
     assert list(tmp_path.iterdir()) == []
 
 
+KILLED = """
+import sys
+from privcube.sensitive import duckdb_session
+duckdb_session._MEMORY = "60MB"
+with duckdb_session.connected() as connection:
+    turn = "row_number() OVER (PARTITION BY 'canary-' || (i % 100000) ORDER BY md5(i::VARCHAR))"
+    reader = connection.sql(f"SELECT {turn} FROM range(1000000) t(i)").to_arrow_reader(1000)
+    reader.read_next_batch()
+    print("sorted", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_session_leaves_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sort that went to disk, in a process that is killed; while it runs, nobody touches its files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"sorted\n"
+        (folder,) = tmp_path.iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+        with connected():
+            assert any(b"canary-" in file.read_bytes() for file in folder.iterdir())
+        process.kill()
+    assert list(tmp_path.iterdir()) == [folder]
+    with connected() as connection:
+        assert not folder.exists()
+        assert connection.sql("SELECT 1").fetchall() == [(1,)]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_links_and_files_of_others_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
+    (tmp_path / "temp").mkdir()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("kept")
+    (tmp_path / "temp" / "privcube-overflow-link").symlink_to(tmp_path / "mine")
+    (tmp_path / "temp" / "privcube-overflow-file").write_text("kept")
+    (tmp_path / "temp" / "privcube-overflow-others").mkdir()
+    real = os.fstat
+    others = (tmp_path / "temp" / "privcube-overflow-others").stat().st_ino
+
+    def owned(descriptor: int) -> object:
+        found = real(descriptor)
+        return SimpleNamespace(st_uid=found.st_uid + 1) if found.st_ino == others else found
+
+    monkeypatch.setattr(os, "fstat", owned)
+    before = sorted(tmp_path.rglob("*"))
+    with connected():
+        assert len(sorted(tmp_path.rglob("*"))) == len(before) + 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_that_is_removed_before_it_is_locked_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    make, made = tempfile.mkdtemp, []
+
+    def removed_once(prefix: str) -> str:
+        made.append(make(prefix=prefix))
+        if len(made) == 1:
+            Path(made[0]).rmdir()
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", removed_once)
+    with connected() as connection:
+        assert connection.sql("SELECT current_setting('temp_directory')").fetchall() == [(made[1],)]
+    assert len(made) == 2
+
+
 def test_nothing_is_printed_or_logged(
     large: tuple[Path, pa.Table], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -92,6 +173,9 @@ class Book:
 
     def __init__(self) -> None:
         self.charges = 0
+
+    def afford(self, digest: str, guarantee: object) -> None:
+        pass
 
     def charge(self, digest: str, guarantee: object) -> None:
         self.charges += 1

@@ -337,17 +337,10 @@ def test_tables_and_queries_that_cannot_be_read(spark: Any, capfd: pytest.Captur
         spark_table("kept", "SELECT 1")
     with pytest.raises(DataError, match="Spark table 'no_such': expected one that the Spark session can read"):
         spark_table("no_such", None)
-    for query in (
-        "SELECT nothing FROM nowhere",
-        "DROP VIEW kept",
-        "SELECT 1) AS x; DROP VIEW kept; SELECT (1",
-        "SELECT 1 AS a) AS x CROSS JOIN (SELECT 2 AS b",
-        "SELECT * FROM kept PIVOT (count(*) FOR a IN (SELECT a FROM kept))",
-    ):
-        with pytest.raises(DataError, match="Spark query: expected one that the Spark session can read"):
-            spark_table("", query)
-    with pytest.raises(DataError, match="Spark query: expected one that runs no script"):
-        spark_table("", "SELECT TRANSFORM(a) USING 'cat' AS (a) FROM kept")
+    with pytest.raises(DataError, match="Spark query: expected one that the Spark session can read"):
+        spark_table("", "SELECT nothing FROM nowhere")
+    with pytest.raises(DataError, match="Spark query: expected one that runs no script and no method of Java"):
+        spark_table("", "SELECT TRANSFORM(id) USING 'cat' AS (a) FROM kept")
     assert spark.table("kept").count() == 1
     assert capfd.readouterr().err == ""
 

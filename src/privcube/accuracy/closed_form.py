@@ -19,12 +19,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from privcube.accuracy.error_bars import ErrorBars
+from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.accuracy.layout import Publisher, added_up, cells_table, recovered_table
 from privcube.accuracy.moments import RowShares, exact_noise_variances, narrow_groups
 from privcube.accuracy.published import asked_products, padded_cells, published_rows
@@ -37,7 +39,7 @@ from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Table, Workload
 from privcube.progress import Progress, silent
 
-# Tables times groups; beyond this, tables of one shape share their kurtosis to keep large releases fast.
+# Tables times groups; beyond this, tables of one shape share their laws to keep large releases fast.
 _MANY_PAIRS: Final = 1_000_000
 
 
@@ -46,7 +48,7 @@ class ClosedForm:
 
     def __init__(self, plan: Plan, tables: Sequence[Table]) -> None:
         self._plan, self._frame, self._tables = plan, plan.frame, tables
-        self._kurtosis_of_shape: dict[tuple[int, ...], float] = {}
+        self._errors_of_shape: dict[tuple[int, ...], TableErrors] = {}
 
     def determines(self, table: Table) -> bool:
         """Whether the measurements cover every residual of a table."""
@@ -60,26 +62,25 @@ class ClosedForm:
         """The variance of every number of a table."""
         return self._bars_for(table).variances(table)
 
-    def kurtosis(self, table: Table) -> float:
-        """The largest excess kurtosis among a few numbers of a table; in large releases, of a table of its shape."""
+    def errors(self, table: Table) -> TableErrors:
+        """The errors of the numbers of a table; in large releases, with the laws of a table of its shape."""
         bars = self._bars_for(table)
         few = len(self._tables) * len(self._plan.groups) <= _MANY_PAIRS
         if few or recovered_table(self._frame, table) != cells_table(table):
-            return bars.cell_kurtosis(table)
+            return bars.errors(table)
         shape = tuple(padded_cells(self._frame, entry) for entry in table)
-        if shape not in self._kurtosis_of_shape:
-            self._kurtosis_of_shape[shape] = bars.cell_kurtosis(table)
-        return self._kurtosis_of_shape[shape]
+        if shape not in self._errors_of_shape:
+            self._errors_of_shape[shape] = bars.errors(table)
+        return replace(self._errors_of_shape[shape], variances=bars.variances(table))
 
-    def query_moments(self, table: Table, weights: Floats) -> tuple[float, float]:
-        """Variance and excess kurtosis of a sum of weights times the numbers of a table."""
+    def query_law(self, table: Table, weights: Floats) -> ErrorLaw:
+        """The law of the error of a sum of weights times the numbers of a table."""
         padded = weights
         for at, entry in enumerate(table):
             rows = published_rows(self._frame, entry)
             if rows is not None:
                 padded = np.moveaxis(np.tensordot(rows, padded, axes=(0, at)), 0, at)
-        bars = self._bars_for(table)
-        return bars.query_variance(table, padded), bars.kurtosis(table, padded)
+        return self._bars_for(table).law(table, padded)
 
     def source(self, table: Table) -> Table:
         """The table of cells that a table is summed from."""

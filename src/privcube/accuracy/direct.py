@@ -1,20 +1,22 @@
 """Direct recovery: each table summed from its own groups, the R of step 2. Zone: PUBLIC.
 
-This reproduces the paper's S and S+ before step 3. Tables summed from different groups need not agree. Variances are
-means over a table, and errors are assumed to have the kurtosis of Laplace noise, the largest possible.
+This reproduces the paper's S and S+ before step 3. Tables summed from different groups need not agree. A
+number is a plain sum of rows, so its law needs only how many of each group there are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from privcube.accuracy.intervals import LAPLACE
+from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.accuracy.moments import exact_noise_variances
-from privcube.accuracy.ranges import mean_nodes, nodes
+from privcube.accuracy.ranges import node_counts, nodes
 from privcube.algebra.lattice import Floats, Incidence
 from privcube.errors import QueryError
 from privcube.model.frame import Frame
@@ -22,6 +24,10 @@ from privcube.model.groups import Group, QueryGroup, cells_groups, group_rows, p
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Table, Workload, axis_cells
 from privcube.progress import RECOVERING, Progress, silent, told
+
+PerLevel = Mapping[int, NDArray[Any]]  # per level, how many of its rows every query of an entry sums
+
+_LAPLACE: Final = 3.0  # the excess kurtosis of Laplace noise, assumed for sums over bundles
 
 
 class DirectForm:
@@ -32,7 +38,7 @@ class DirectForm:
 
     def determines(self, table: Table) -> bool:
         """Whether a table is in the workload."""
-        return table in self._mean
+        return table in self._used_by
 
     def mean_variances(self) -> Floats:
         """For every table of the workload, the mean variance of its numbers."""
@@ -41,18 +47,20 @@ class DirectForm:
         return coefficients.times(exact_noise_variances(plan))
 
     def variances(self, table: Table) -> Floats:
-        """The mean variance of a table's numbers, repeated for each of them."""
-        return np.full([axis_cells(self._plan.workload.schema, entry) for entry in table], self._mean[table])
+        """The variance of every number of a table."""
+        used = self._used_by[table]
+        return np.asarray(sum(rows * self._drawn[group] for group, rows in zip(used, self._rows(table), strict=True)))
 
-    def kurtosis(self, table: Table) -> float:
-        """The excess kurtosis of Laplace noise."""
-        return LAPLACE
+    def errors(self, table: Table) -> TableErrors:
+        """The errors of the numbers of a table."""
+        alike = all(np.ptp(rows) == 0 for rows in self._rows(table))
+        return TableErrors.of(self.variances(table), lambda number: self._law(table, number), alike=alike)
 
-    def query_moments(self, table: Table, weights: Floats) -> tuple[float, float]:
-        """Variance and excess kurtosis of one number of a table; a sum of several is refused."""
+    def query_law(self, table: Table, weights: Floats) -> ErrorLaw:
+        """The law of the error of one number of a table; a sum of several is refused."""
         if np.count_nonzero(weights) != 1:
             raise QueryError("query", expected="a single cell, because direct recovery treats each table separately")
-        return self._mean[table], LAPLACE
+        return self._law(table, int(np.flatnonzero(weights)[0]))
 
     def source(self, table: Table) -> Table:
         """The table itself."""
@@ -64,22 +72,42 @@ class DirectForm:
 
     def recover(self, sources: Sequence[Table], answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
         """Tables of the workload, each summed from the answers to its own groups."""
-        frame, groups = self._plan.frame, product_groups(self._plan.groups)
+        frame, groups = self._plan.frame, self._groups
         ends = np.cumsum([0, *(group_rows(frame, group) for group in groups)]).tolist()
-        used_by = dict(zip(self._plan.workload, self._plan.sources or (), strict=True))
         return {
             table: _added_up(
                 frame,
                 table,
-                [groups[number] for number in used_by[table]],
-                [answers[ends[number] : ends[number + 1]] for number in used_by[table]],
+                [groups[number] for number in self._used_by[table]],
+                [answers[ends[number] : ends[number + 1]] for number in self._used_by[table]],
             )
             for table in told(sources, RECOVERING, progress)
         }
 
+    def _law(self, table: Table, number: int) -> ErrorLaw:
+        """The law of a number: a plain sum of rows of its groups."""
+        used = self._used_by[table]
+        if any(len(bundle) > 1 and set(bundle) & set(used) for bundle in self._plan.noised_together):
+            return ErrorLaw(float(self.variances(table).ravel()[number]), _LAPLACE, 1.0)
+        counts = np.array([rows.ravel()[number] for rows in self._rows(table)])
+        parameters = self._plan.noise_variances()[list(used)]
+        return ErrorLaw.of(self._plan.guarantee.noise, np.sign(counts), counts, parameters)
+
+    def _rows(self, table: Table) -> list[Floats]:
+        """For each group that a table is summed from, how many of its rows each number adds up."""
+        return _added_rows(self._plan.frame, table, [self._groups[number] for number in self._used_by[table]], {})
+
     @cached_property
-    def _mean(self) -> dict[Table, float]:
-        return dict(zip(self._plan.workload, self.mean_variances().tolist(), strict=True))
+    def _used_by(self) -> dict[Table, Sequence[int]]:
+        return dict(zip(self._plan.workload, self._plan.sources or (), strict=True))
+
+    @cached_property
+    def _groups(self) -> list[QueryGroup]:
+        return product_groups(self._plan.groups)
+
+    @cached_property
+    def _drawn(self) -> Floats:
+        return exact_noise_variances(self._plan)
 
 
 def _added_up(frame: Frame, table: Table, groups: Sequence[QueryGroup], answers: Sequence[Floats]) -> Floats:
@@ -138,12 +166,13 @@ def recovery_coefficients(
     columns: list[int] = []
     factors: list[float] = []
     cells = cells_groups(frame, workload)
-    known: dict[tuple[str | Axis, tuple[int, ...]], dict[int, float]] = {}
+    known: dict[tuple[str | Axis, tuple[int, ...]], PerLevel] = {}
     for number, (table, used) in enumerate(zip(workload, sources, strict=True)):
         if len(used) == 1 and not any(isinstance(entry, Axis) and entry.queries != "cells" for entry in table):
             added = [group_rows(frame, groups[used[0]]) / group_rows(frame, cells[number])]
         else:
-            added = _added_nodes(frame, table, product_groups(groups[source] for source in used), known)
+            own = product_groups(groups[source] for source in used)
+            added = [float(counts.mean()) for counts in _added_rows(frame, table, own, known)]
         rows += [number] * len(used)
         columns += used
         factors += added
@@ -151,32 +180,34 @@ def recovery_coefficients(
     return Incidence(np.array(rows), np.array(columns), np.array(factors, dtype=np.float64), shape)
 
 
-def _added_nodes(
-    frame: Frame,
-    table: Table,
-    groups: Sequence[QueryGroup],
-    known: dict[tuple[str | Axis, tuple[int, ...]], dict[int, float]],
-) -> list[float]:
-    """How many rows of each group a query of the table sums, on average."""
+def _added_rows(
+    frame: Frame, table: Table, groups: Sequence[QueryGroup], known: dict[tuple[str | Axis, tuple[int, ...]], PerLevel]
+) -> list[Floats]:
+    """For each group, how many of its rows every query of the table sums."""
     levels_of = [{part.axis: part.level for part in group} for group in groups]
-    per_axis: dict[int, dict[int, float]] = {}
+    added = [np.ones(()) for _ in groups]
+    own_axes = set()
     for entry in table:
+        per_entry = [np.ones(axis_cells(frame.schema, entry)) for _ in groups]
         name = Axis.of(entry).attribute
         for axis, level in frame.footprint(frame.schema[name], entry.level if isinstance(entry, Axis) else None):
+            own_axes.add(axis)
             levels = tuple(sorted({of_axis.get(axis, 0) for of_axis in levels_of}))
             if (entry, levels) not in known:
                 known[entry, levels] = _per_level(frame, entry, axis, level, levels)
-            per_axis[axis] = known[entry, levels]
-    return [
-        math.prod(per_level[of_axis.get(axis, 0)] for axis, per_level in per_axis.items())
-        * math.prod(frame.sizes[axis][level] for axis, level in of_axis.items() if axis not in per_axis)
+            for at, of_axis in enumerate(levels_of):
+                per_entry[at] = per_entry[at] * known[entry, levels][of_axis.get(axis, 0)]
+        added = [np.multiply.outer(so_far, own) for so_far, own in zip(added, per_entry, strict=True)]
+    beyond = [
+        math.prod(frame.sizes[axis][level] for axis, level in of_axis.items() if axis not in own_axes)
         for of_axis in levels_of
     ]
+    return [rows * times for rows, times in zip(added, beyond, strict=True)]
 
 
-def _per_level(frame: Frame, entry: str | Axis, axis: int, level: int, levels: tuple[int, ...]) -> dict[int, float]:
-    """How many rows of each of these levels a query of the entry sums, on average."""
+def _per_level(frame: Frame, entry: str | Axis, axis: int, level: int, levels: tuple[int, ...]) -> PerLevel:
+    """How many rows of each of these levels every query of the entry sums."""
     sizes = frame.sizes[axis]
     if isinstance(entry, Axis) and entry.queries != "cells":
-        return mean_nodes(entry.queries, frame.schema[entry.attribute].ordered_cells, sizes, levels)
-    return {finer: sizes[finer] / sizes[level] for finer in levels}
+        return node_counts(entry.queries, frame.schema[entry.attribute].ordered_cells, sizes, levels)
+    return {finer: np.full(axis_cells(frame.schema, entry), sizes[finer] / sizes[level]) for finer in levels}

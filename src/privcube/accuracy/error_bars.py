@@ -1,4 +1,4 @@
-"""The variance and kurtosis of the errors of published numbers. Zone: PUBLIC.
+"""The errors of published numbers: their variances, and the laws that intervals follow from. Zone: PUBLIC.
 
 A published number is a linear query q on the padded cells of a table. Optimal recovery answers it by sum_g r_g . z_g
 over the noisy answers z_g of the groups, with r_g = S_g C q / v_g and C = sum_b Pi_b / p_b (THEORY section 2). So
@@ -6,10 +6,11 @@ over the noisy answers z_g of the groups, with r_g = S_g C q / v_g and C = sum_b
   of the whole-number noise drawn and v_g that of continuous noise, by which recovery weights the groups. |Pi_b q|^2 is
   a product over the entries of a table, so the variances of all its cells are computed at once, in closed form;
 - its fourth cumulant is a sum over slices of bundles, in terms of sum r_i^2 and sum r_i^4 over each group.
-  Gaussian noise has none; a row of Laplace noise of scale s has 12 s^4; max-norm noise is a radius with the
+  Gaussian noise has none; a row of Laplace noise of variance u has 3 u^2 + u; max-norm noise is a radius with the
   distribution Gamma(m + 1) times uniform points of L1 balls, whose moments are those of Dirichlet variables. The signs
   of rows are symmetric, so odd cross moments vanish.
-Intervals follow from variance and kurtosis (`privcube.accuracy.intervals`).
+Intervals follow from these moments where noise is wide, and from r itself where it is narrow
+(`privcube.accuracy.intervals`).
 
 See THEORY section 11.1.
 """
@@ -18,14 +19,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, get_args
 
 import numpy as np
 
-from privcube.accuracy.layout import cells_table, recovered_table
-from privcube.accuracy.moments import exact_noise_variances, helmert_variance_at_most
+from privcube.accuracy.intervals import ErrorLaw, TableErrors, is_wide
+from privcube.accuracy.layout import recovered_table
+from privcube.accuracy.moments import (
+    exact_noise_variances,
+    fourth_cumulant,
+    helmert_variance_at_most,
+    narrow_groups,
+)
 from privcube.accuracy.published import padded_cells, published_rows
 from privcube.accuracy.structure import group_family
 from privcube.algebra.lattice import Floats, Integers, ResidualIndex
@@ -40,6 +47,7 @@ from privcube.model.workload import Axis, Table, table_name
 
 _MANY_TABLES: Final = 20_000  # beyond this, residuals are looked up on demand to save memory
 _NOTHING: Final = 1e-12  # coordinates below this are rounding errors
+_SHOWS: Final = 20.0  # variance v; rounding adds at most 1/24 to that of a row: 1/(48 v) of a standard error, 0.1 %
 _KINDS: Final = get_args(PartKind)  # cells first, as `_parts` relies on
 
 
@@ -70,9 +78,17 @@ class ErrorBars:
         bundles = plan.noised_together if isinstance(plan.guarantee, PureDP) else ()
         scales = [(list(bundle), float(plan.noise_scale(bundle[0]))) for bundle in bundles]
         self._single = np.array([bundle[0] for bundle, _ in scales if len(bundle) == 1], dtype=np.int64)
-        self._laplace = np.array([scale for bundle, scale in scales if len(bundle) == 1])
+        laplace = self._weighted_by[self._single].tolist()
+        self._fourth_cumulants = np.array([fourth_cumulant("laplace", variance) for variance in laplace])
         self._bundled = [_Bundle.of(plan, bundle, scale) for bundle, scale in scales if len(bundle) > 1]
         self._known_energies: dict[str | Axis, tuple[Floats, int]] = {}
+
+    @cached_property
+    def _uneven(self) -> bool:
+        """Whether noise is so narrow that several Helmert rows of a level differ by what would show."""
+        groups = [number for number in narrow_groups(self._plan) if self._weighted_by[number] <= _SHOWS]
+        narrow = [part for number in groups for part in self._groups[number]]
+        return any(part.kind == "helmert" and self._frame.fan_outs[part.axis][part.level - 1] > 2 for part in narrow)
 
     @cached_property
     def _parts(self) -> Integers:
@@ -118,34 +134,22 @@ class ErrorBars:
 
     def query_variance(self, table: Table, padded_weights: Floats) -> float:
         """The variance of a sum of weights times the padded cells of a table."""
-        return self._moments(table, padded_weights)[0]
+        return self.law(table, padded_weights).variance
 
-    def kurtosis(self, table: Table, padded_weights: Floats) -> float:
-        """The excess kurtosis of a sum of weights times the padded cells of a table: 0 if normal, 3 if Laplace."""
-        variance, fourth = self._moments(table, padded_weights)
-        return fourth / variance**2 if variance**2 > 0 else 0.0
-
-    def cell_kurtosis(self, table: Table) -> float:
-        """The largest excess kurtosis among a few published numbers of a table.
-
-        These are the first, the last and, for levels summed from cells, the sum of the fewest cells: the more cells
-        in a sum, the closer its error is to normal.
-        """
-        if not isinstance(self._plan.guarantee, PureDP):
-            return 0.0
+    def errors(self, table: Table) -> TableErrors:
+        """The errors of the published numbers of a table."""
         rows = [published_rows(self._frame, entry) for entry in table]
-        uneven = any(own is not None for own in rows)  # otherwise all numbers are single cells and equivalent
-        places = [[0] * len(table), [-1] * len(table)] if uneven else [[0] * len(table)]
-        if recovered_table(self._frame, table) != cells_table(table):
-            places.append([0 if own is None else int(np.argmin((own**2).sum(axis=1))) for own in rows])
-        found = []
-        for place in places:
+        whole = [padded_cells(self._frame, entry) for entry in table]
+        sizes = [size if own is None else len(own) for size, own in zip(whole, rows, strict=True)]
+
+        def law_of(number: int) -> ErrorLaw:
             weights = np.ones(())
-            for entry, own, at in zip(table, rows, place, strict=True):
-                row = own[at] if own is not None else np.eye(1, padded_cells(self._frame, entry), k=0)[0]
-                weights = np.multiply.outer(weights, row)
-            found.append(self.kurtosis(table, weights))
-        return max(found)
+            for size, own, at in zip(sizes, rows, np.unravel_index(number, sizes), strict=True):
+                weights = np.multiply.outer(weights, np.eye(1, size, int(at))[0] if own is None else own[at])
+            return self.law(table, weights)
+
+        single = all(own is None for own in rows)  # then the numbers are cells, and symmetric but for Helmert rows
+        return TableErrors.of(self.variances(table), law_of, alike=single and not self._uneven)
 
     def _residuals(self, table: Table) -> list[tuple[tuple[int, ...], int]]:
         """The levels and the number of every residual below a table, cached."""
@@ -158,8 +162,8 @@ class ErrorBars:
             self._known_residuals[table] = found
         return self._known_residuals[table]
 
-    def _moments(self, table: Table, padded_weights: Floats) -> tuple[float, float]:
-        """Variance and fourth cumulant of a query, from the weights r of its recovery."""
+    def law(self, table: Table, padded_weights: Floats) -> ErrorLaw:
+        """The law of the error of a sum of weights times the padded cells of a table, from recovery's weights r."""
         (footprint,) = cells_groups(self._frame, [recovered_table(self._frame, table)])
         smoothed = self._smoothed(table, footprint, padded_weights)
         own_axes = [part.axis for part in footprint]
@@ -167,6 +171,8 @@ class ErrorBars:
         _, first, same = np.unique(self._parts[kept][:, own_axes], axis=0, return_index=True, return_inverse=True)
         insides = [[part for part in self._groups[group] if part.axis in own_axes] for group in kept[first].tolist()]
         rows = [_row_weights(self._frame, footprint, smoothed, inside) for inside in insides]
+        norms = [_row_norms(self._frame, footprint, inside) for inside in insides]
+        steps = np.array([np.max(np.abs(own) / norm) for (own, _), norm in zip(rows, norms, strict=True)])
         powers = np.array([_powers(*each) for each in rows])[same.ravel()]
         widths = self._widths[kept]
         widths[:, own_axes] = 1.0
@@ -176,20 +182,42 @@ class ErrorBars:
         squares /= self._weighted_by**2
         fourths /= self._weighted_by**4
         variance = float(squares @ self._drawn)
-        fourth = float(np.sum(12 * self._laplace**4 * fourths[self._single]))
-        spread = dict(zip(kept.tolist(), repeats.tolist(), strict=True))
-        pattern = dict(zip(kept.tolist(), same.ravel().tolist(), strict=True))
-        for bundle in self._bundled:
-            chosen = [group for group in bundle.rows if group in spread]
-            if chosen:
-                squares_of = {
-                    at: _squares_in_slices(self._frame, footprint, rows[at], bundle.levels)
-                    for at in {pattern[group] for group in chosen}
-                }
-                scaled = np.array([spread[group] * self._weighted_by[group] ** 2 for group in chosen])[:, None]
-                per_slice = np.array([squares_of[pattern[group]] for group in chosen]) / scaled
-                fourth += bundle.fourth_cumulant(chosen, per_slice, fourths[chosen])
-        return variance, fourth
+        step = float(np.max(steps[same.ravel()] / (repeats * self._weighted_by[kept])))
+        pure, continuous, fourth = isinstance(self._plan.guarantee, PureDP), 0.0, 0.0
+        if pure and np.any(np.delete(squares, self._single) > _NOTHING * squares.max()):  # bundles
+            patterns = dict(zip(kept.tolist(), zip(same.ravel().tolist(), repeats.tolist(), strict=True), strict=True))
+            continuous = float(squares @ np.maximum(self._drawn, self._weighted_by))
+            fourth = 3 * float(self._weighted_by[self._single] ** 2 @ fourths[self._single])
+            fourth += sum(self._fourth_of(bundle, footprint, rows, patterns, fourths) for bundle in self._bundled)
+        elif pure:
+            fourth = float(self._fourth_cumulants @ fourths[self._single])
+        kurtosis = fourth / max(variance, continuous) ** 2 if max(variance, continuous) ** 2 > 0 else 0.0
+        if not continuous and not is_wide(variance, kurtosis, step):
+            draws = _draws(list(zip(rows, norms, strict=True)), same.ravel(), repeats, self._weighted_by[kept])
+            return replace(ErrorLaw.of(self._plan.guarantee.noise, *draws), variance=variance)
+        used = np.array([repeated * np.count_nonzero(own) for own, repeated in rows])[same.ravel()] * repeats
+        moved = float(used @ self._drawn[kept])
+        return ErrorLaw(variance, kurtosis, step, moved=moved, continuous=continuous)
+
+    def _fourth_of(
+        self,
+        bundle: _Bundle,
+        footprint: QueryGroup,
+        rows: Sequence[tuple[Floats, int]],
+        patterns: dict[int, tuple[int, float]],
+        fourths: Floats,
+    ) -> float:
+        """The fourth cumulant of what a bundle adds; `patterns` has the place in `rows` of each group, and repeats."""
+        chosen = [group for group in bundle.rows if group in patterns]
+        if not chosen:
+            return 0.0
+        squares_of = {
+            at: _squares_in_slices(self._frame, footprint, rows[at], bundle.levels)
+            for at in {patterns[group][0] for group in chosen}
+        }
+        scaled = np.array([patterns[group][1] * self._weighted_by[group] ** 2 for group in chosen])[:, None]
+        per_slice = np.array([squares_of[patterns[group][0]] for group in chosen]) / scaled
+        return bundle.fourth_cumulant(chosen, per_slice, fourths[chosen])
 
     def _kept(self, own_axes: Sequence[int]) -> Integers:
         """The groups that are informative about a table: those with only cells on all other axes."""
@@ -265,6 +293,33 @@ def _drawn_at_most(plan: Plan) -> Floats:
 def _powers(rows: Floats, repeats: int) -> tuple[float, float]:
     """The sums of r^2 and r^4 over the rows of a group, before division by its variance."""
     return repeats * float(np.sum(rows**2)), repeats * float(np.sum(rows**4))
+
+
+def _draws(
+    patterns: Sequence[tuple[tuple[Floats, int], Floats]], same: Integers, repeats: Floats, variances: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """The weight of every draw in the error, how often it occurs, and the variance of continuous noise for it."""
+    weights, counts, parameters = [], [], []
+    alike, groups = np.unique(np.stack([same, repeats, variances]), axis=1, return_counts=True)
+    for (at, times, variance), number in zip(alike.T.tolist(), groups.tolist(), strict=True):
+        (rows, repeated), norms = patterns[int(at)]
+        weights.append((rows / norms / (times * variance)).ravel())
+        counts.append(np.full(rows.size, number * repeated * times))
+        parameters.append(np.ravel(variance * np.ones_like(rows) * norms**2))
+    return np.concatenate(weights), np.concatenate(counts), np.concatenate(parameters)
+
+
+def _row_norms(frame: Frame, footprint: QueryGroup, inside: Sequence[GroupPart]) -> Floats:
+    """The norm of every Helmert row of a group, by which `_row_weights` divides; 1 for all other rows."""
+    part_of = {part.axis: part for part in inside}
+    norms = np.ones((1,) * len(footprint))
+    for at, (axis, level, _) in enumerate(footprint):
+        part = part_of.get(axis, GroupPart(axis, 0))
+        if part.kind == "helmert" and part.level <= level:
+            j = np.arange(1, frame.fan_outs[axis][part.level - 1])
+            own = np.tile(np.sqrt(j * (j + 1)), frame.sizes[axis][part.level - 1])
+            norms = norms * own.reshape([-1 if axis_at == at else 1 for axis_at in range(len(footprint))])
+    return norms
 
 
 def _squares_in_slices(

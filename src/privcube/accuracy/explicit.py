@@ -1,8 +1,7 @@
 """Plans with groups that are not products over axes: dense least squares over a small domain. Zone: PUBLIC.
 
 The joint cells of the attributes are estimated by N z (`privcube.accuracy.matrix_structure`), and every query is a sum
-of them. If a query has weights r on the noisy answers, its variance is sum r^2 u, with u the variances of the
-whole-number noise drawn; with Laplace noise of scale s its fourth cumulant is 12 sum r^4 s^4.
+of them. If a query has weights r on the noisy answers, its error is sum r z over independent draws z.
 
 See THEORY section 12.
 """
@@ -14,11 +13,11 @@ from functools import cached_property
 
 import numpy as np
 
+from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.accuracy.matrix_structure import ExplicitStructure, added_up, query, query_variances
 from privcube.accuracy.moments import exact_noise_variances
 from privcube.algebra.lattice import Floats
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import PureDP
 from privcube.model.workload import Axis, Table
 from privcube.progress import RECOVERING, Progress, silent
 
@@ -43,15 +42,20 @@ class ExplicitForm:
         """The variance of every number of a table."""
         return query_variances(self._structure.schema, table, self._recovery * np.sqrt(self._drawn))
 
-    def kurtosis(self, table: Table) -> float:
-        """The larger excess kurtosis of the first and the last number of a table."""
-        ends = [query(self._structure.schema, table, place) @ self._recovery for place in (0, -1)]
-        return max(self._moments(asked)[1] for asked in ends)
+    def errors(self, table: Table) -> TableErrors:
+        """The errors of the numbers of a table."""
+        variances = self.variances(table)
 
-    def query_moments(self, table: Table, weights: Floats) -> tuple[float, float]:
-        """Variance and excess kurtosis of a sum of weights times the numbers of a table."""
+        def law_of(number: int) -> ErrorLaw:
+            place = [int(at) for at in np.unravel_index(number, variances.shape)]
+            return self._law(query(self._structure.schema, table, place) @ self._recovery)
+
+        return TableErrors.of(variances, law_of, alike=False)
+
+    def query_law(self, table: Table, weights: Floats) -> ErrorLaw:
+        """The law of the error of a sum of weights times the numbers of a table."""
         rows = added_up(self._structure.schema, table, self._recovery)
-        return self._moments(np.asarray(np.tensordot(weights, rows, axes=weights.ndim)))
+        return self._law(np.asarray(np.tensordot(weights, rows, axes=weights.ndim)))
 
     def source(self, table: Table) -> Table:
         """The table itself, since any table is summed from the estimated cells."""
@@ -76,15 +80,7 @@ class ExplicitForm:
         """The variance of the noise drawn on every row."""
         return np.asarray(exact_noise_variances(self._plan)[self._structure.group_of])
 
-    @cached_property
-    def _laplace(self) -> Floats:
-        """The scale of Laplace noise on every row, 0 where the noise is Gaussian."""
-        pure, groups = isinstance(self._plan.guarantee, PureDP), range(len(self._plan.groups))
-        scales = np.array([float(self._plan.noise_scale(group)) if pure else 0.0 for group in groups])
-        return np.asarray(scales[self._structure.group_of])
-
-    def _moments(self, asked: Floats) -> tuple[float, float]:
-        """Variance and excess kurtosis of a sum with these weights on the noisy answers."""
-        variance = float(np.sum(asked**2 * self._drawn))
-        fourth = 12 * float(np.sum((asked * self._laplace) ** 4))
-        return variance, fourth / variance**2 if variance**2 > 0 else 0.0
+    def _law(self, asked: Floats) -> ErrorLaw:
+        """The law of a sum with these weights on the noisy answers."""
+        parameters = self._plan.noise_variances()[self._structure.group_of]
+        return ErrorLaw.of(self._plan.guarantee.noise, asked, np.ones(len(asked)), parameters)

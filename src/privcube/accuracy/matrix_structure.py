@@ -163,20 +163,20 @@ def entry_gram(attribute: Attribute, axis: Axis | None) -> Floats:
     return products
 
 
-def query(schema: Schema, table: Table, place: int) -> Floats:
-    """One query of a table as weights on the cells of a schema: the first on every axis for place 0, the last for -1.
+def query(schema: Schema, table: Table, place: Sequence[int]) -> Floats:
+    """One query of a table, given by its place on every axis, as weights on the cells of a schema.
 
-    >>> query(Schema.from_sizes({"a": 2, "b": 3}), ("a", Axis("b", queries="prefixes")), -1).tolist()
+    >>> query(Schema.from_sizes({"a": 2, "b": 3}), ("a", Axis("b", queries="prefixes")), (1, 2)).tolist()
     [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
     """
-    weights = np.ones(1)
+    weights, place_of = np.ones(1), dict(zip([Axis.of(entry).attribute for entry in table], place, strict=True))
     for attribute in schema:
         axis = axis_of(table, attribute)
         own = np.ones(attribute.cells)
         if axis is not None and axis.queries == "cells":
-            own = membership(attribute, axis)[place]
+            own = membership(attribute, axis)[place_of[attribute.name]]
         elif axis is not None:
-            first, last = (ends[place] for ends in bounds(axis.queries, attribute.ordered_cells))
+            first, last = (ends[place_of[attribute.name]] for ends in bounds(axis.queries, attribute.ordered_cells))
             own = np.where((np.arange(attribute.cells) >= first) & (np.arange(attribute.cells) < last), 1.0, 0.0)
         weights = np.asarray(np.kron(weights, own), dtype=np.float64)
     return weights

@@ -1,9 +1,9 @@
-"""The variance of whole-number noise, usually slightly below that of continuous noise of its scale. Zone: PUBLIC.
+"""Whole-number noise: its variance, usually slightly below that of continuous noise of its scale. Zone: PUBLIC.
 
 For Laplace and Gaussian noise it is never above (sinh x >= x; Canonne, Kamath and Steinke 2020). In a bundle of unequal
 groups, rows of the largest group may exceed it, usually by a few percent.
 
-See THEORY section 11.
+See THEORY section 11, and THEORY section 11.1 for intervals.
 """
 
 from __future__ import annotations
@@ -11,18 +11,24 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from privcube.algebra.lattice import Floats
-from privcube.algebra.rounded_noise import rounded_variance
+from privcube.algebra.rounded_noise import (
+    rounded_characteristic,
+    rounded_fourth_cumulant,
+    rounded_log_moments,
+    rounded_variance,
+)
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, has_helmert, product_groups
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import NoiseKind, PureDP
 from privcube.model.slices import slice_rows
 
+DrawKind = NoiseKind | Literal["smooth"]  # an independent draw; smooth: a continuous Laplace variable
 RowShares = Mapping[tuple[int, int], Sequence[float]]  # per axis and level, the shares of Helmert rows j = 1, 2, ...
 
 _NARROW: Final = 4.0  # above this, discrete and continuous Gaussian variances are equal in floating point
@@ -52,6 +58,77 @@ def discrete_gaussian_variance(variance: float) -> float:
     k = np.arange(1, 64, dtype=np.float64)
     weights = np.exp(-(k**2) / (2 * variance))
     return min(variance, float(2 * np.sum(k**2 * weights) / (1 + 2 * np.sum(weights))))
+
+
+def drawn_variance(noise: DrawKind, parameter: float) -> float:
+    """The variance of a draw, given that of continuous noise."""
+    if noise == "laplace":
+        return discrete_laplace_variance(math.sqrt(parameter / 2))
+    if noise == "rounded_gaussian":
+        return rounded_variance(parameter)
+    return discrete_gaussian_variance(parameter) if noise == "discrete_gaussian" else parameter
+
+
+def fourth_cumulant(noise: DrawKind, parameter: float) -> float:
+    """The fourth cumulant of a draw: 0 for normal noise, 3 times the squared variance for continuous Laplace noise.
+
+    For discrete Laplace noise it is u + 3 u^2 with u the variance, by the series of -log(1 + u (1 - cos t)).
+
+    >>> fourth_cumulant("discrete_gaussian", 100.0), round(fourth_cumulant("discrete_gaussian", 0.1), 4)
+    (0.0, 0.0128)
+    """
+    if noise == "rounded_gaussian":
+        return rounded_fourth_cumulant(parameter)
+    if noise == "discrete_gaussian":
+        if parameter > _NARROW:
+            return 0.0
+        k = np.arange(1, 64, dtype=np.float64)
+        weights = np.exp(-(k**2) / (2 * parameter))
+        return float(2 * np.sum(k**4 * weights) / (1 + 2 * np.sum(weights))) - 3 * drawn_variance(noise, parameter) ** 2
+    variance = drawn_variance(noise, parameter)
+    return 3 * variance**2 + (variance if noise == "laplace" else 0.0)
+
+
+def characteristic(noise: DrawKind, parameter: float, t: Floats) -> Floats:
+    """The characteristic function E cos(t z) of a draw z: positive for all these noises, up to rounding.
+
+    Discrete Laplace noise with variance u has 1 / (1 + u (1 - cos t)). For discrete Gaussian noise it is a ratio of
+    theta functions, summed over whole numbers or, by Poisson's formula, over multiples of 2 pi, whichever is faster.
+    """
+    if noise == "laplace":
+        return np.asarray(1 / (1 + 2 * drawn_variance(noise, parameter) * np.sin(t / 2) ** 2))
+    if noise == "smooth":
+        return np.asarray(1 / (1 + parameter / 2 * t**2))
+    if noise == "rounded_gaussian":
+        return np.maximum(rounded_characteristic(parameter, t), 0.0)
+    if parameter < 1:
+        k = np.arange(1, 12, dtype=np.float64)
+        weights = np.exp(-(k**2) / (2 * parameter))
+        total = np.ones_like(t)
+        for own, weight in zip(k.tolist(), weights.tolist(), strict=True):
+            if weight > 0:
+                total += 2 * weight * np.cos(own * t)
+        return np.asarray(np.maximum(total, 0.0) / (1 + 2 * weights.sum()))
+    turn = 2 * math.pi
+    away = t - turn * np.round(t / turn)
+    near = [np.exp(-parameter / 2 * (away + turn * j) ** 2) for j in (-1, 0, 1)]
+    return np.asarray(np.sum(near, axis=0) / (1 + 2 * math.exp(-parameter / 2 * turn**2)))
+
+
+def log_moments(noise: DrawKind, parameter: float, t: Floats) -> Floats:
+    """log E exp(t z), or for Gaussian noise an upper bound: for discrete noise that of continuous (Canonne et al.)."""
+    if noise == "discrete_gaussian":
+        return np.asarray(parameter / 2 * t**2)
+    if noise == "rounded_gaussian":
+        return rounded_log_moments(parameter, t)
+    grown = parameter / 2 * t**2
+    if noise == "laplace":  # u (cosh t - 1) = (sinh(t/2) / sinh(1 / (2 scale)))^2
+        grown = np.exp(2 * (_log_sinh(t / 2) - _log_sinh(np.array(math.sqrt(1 / (2 * parameter))))))
+    return np.asarray(-np.log1p(-np.minimum(grown, 1 - 1e-15)))
+
+
+def _log_sinh(x: Floats) -> Floats:
+    return np.asarray(x + np.log(-np.expm1(-2 * x) / 2))
 
 
 def max_norm_variances(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:

@@ -17,6 +17,7 @@ from typing import Protocol
 from privcube.accuracy.closed_form import ClosedForm
 from privcube.accuracy.direct import DirectForm
 from privcube.accuracy.explicit import ExplicitForm
+from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.algebra.lattice import Floats
 from privcube.errors import PlanError
 from privcube.model.groups import is_structured
@@ -37,11 +38,11 @@ class Predictor(Protocol):
     def variances(self, table: Table) -> Floats:
         """The variance of every number of a table."""
 
-    def kurtosis(self, table: Table) -> float:
-        """The largest excess kurtosis among the errors of a table's numbers: 0 if normal, 3 if Laplace."""
+    def errors(self, table: Table) -> TableErrors:
+        """The variances of a table's numbers, and what their intervals follow from."""
 
-    def query_moments(self, table: Table, weights: Floats) -> tuple[float, float]:
-        """Variance and excess kurtosis of a sum of weights times the numbers of a table."""
+    def query_law(self, table: Table, weights: Floats) -> ErrorLaw:
+        """The law of the error of a sum of weights times the numbers of a table."""
 
     def source(self, table: Table) -> Table:
         """The table to recover in place of this one, whose ranges and unmeasured levels are sums of it."""

@@ -81,14 +81,16 @@ def nodes(
     return used
 
 
-def mean_nodes(queries: Queries, cells: int, sizes: Sequence[int], levels: Sequence[int]) -> dict[int, float]:
-    """The mean number of nodes of each level that a query uses.
+def node_counts(queries: Queries, cells: int, sizes: Sequence[int], levels: Sequence[int]) -> dict[int, Integers]:
+    """For each level, how many of its nodes every query uses.
 
-    >>> mean_nodes("prefixes", 4, (1, 2, 4), (0, 1, 2))
-    {2: 0.5, 1: 0.5, 0: 0.25}
+    >>> {level: counts.tolist() for level, counts in node_counts("prefixes", 4, (1, 2, 4), (0, 1, 2)).items()}
+    {2: [1, 0, 1, 0], 1: [0, 1, 1, 0], 0: [0, 0, 0, 1]}
     """
     in_all = cells if queries == "prefixes" else cells * (cells + 1) // 2
-    return {
-        level: sum(float((stop - start).sum()) for _, start, stop in stretches) / in_all
-        for level, stretches in nodes(queries, cells, sizes, levels).items()
-    }
+    counts = {}
+    for level, stretches in nodes(queries, cells, sizes, levels).items():
+        counts[level] = np.zeros(in_all, dtype=np.int64)
+        for query, start, stop in stretches:
+            counts[level][query] += stop - start
+    return counts

@@ -65,6 +65,20 @@ def rounded_characteristic(variance: float, t: Floats) -> Floats:
     return whole
 
 
+def rounded_log_moments(variance: float, t: Floats) -> Floats:
+    """An upper bound on log E exp(t X): the least of three.
+
+    X is within 1/2 of N, which gives v t^2 / 2 + |t| / 2. It is 0 if |N| is less, so |X| <= 2 |N| and, as X is
+    symmetric, E exp(t X) = E cosh(t X) <= E cosh(2 t N), which gives 2 v t^2. And by Poisson's formula at imaginary t
+    it is the sum over all whole j of that of N + U at t + 2 pi i j. |sinh((t + 2 pi i j) / 2)| is |sinh(t/2)| for all
+    of them, so term j is at most exp(-2 pi^2 j^2 v) times term 0, and log(sinh(t/2) / (t/2)) <= t^2 / 24.
+    """
+    squares = np.asarray(t) ** 2
+    others = 2 * sum(math.exp(-2 * math.pi**2 * j**2 * variance) for j in range(1, 40)) if variance > 0.01 else math.inf
+    nearby = np.minimum(np.abs(t) / 2, squares / 24 + math.log1p(others))
+    return np.asarray(np.minimum(variance / 2 * squares + nearby, 2 * variance * squares))
+
+
 def _reached(variance: float) -> Floats:
     """The sizes of at least 1 that the noise can have, as far as floats can tell."""
     return np.arange(1, 3 + math.ceil(40 * math.sqrt(variance)), dtype=np.float64)

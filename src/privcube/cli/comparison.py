@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from privcube.cli.output import count_of, say, say_columns
@@ -10,7 +10,7 @@ from privcube.errors import PrivcubeError
 from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Workload, table_name
-from privcube.planning.candidates import every_strategy
+from privcube.planning.candidates import compared_as, every_strategy
 from privcube.progress import Progress, silent
 
 
@@ -19,6 +19,7 @@ class Compared:
     """A strategy's predicted standard errors of a cell, over all tables and per table, or why it cannot be used."""
 
     strategy: str
+    options: dict[str, str]  # of `privcube plan`, which give this very plan
     std_error: float | None
     worst_table: str | None
     worst_std_error: float | None
@@ -31,17 +32,18 @@ def compared(
 ) -> list[dict[str, Any]]:
     """All strategies by increasing weighted error; those that cannot be used come last.
 
-    As with "auto", budgets are iterated if budgets and recovery are both optimal.
+    As with "auto", budgets are iterated if budgets and recovery are both optimal, and the objective is the total.
     """
     names = [table_name(table) for table in workload]
     found: list[tuple[float, Compared]] = []
     for name, made in every_strategy(workload, guarantee, options, progress).items():
+        chosen = asdict(replace(compared_as(options), strategy=name))
         if isinstance(made, PrivcubeError):
-            found.append((float("inf"), Compared(name, None, None, None, {}, str(made))))
+            found.append((float("inf"), Compared(name, chosen, None, None, None, {}, str(made))))
             continue
         errors = {table: variance**0.5 for table, variance in zip(names, made.table_variances, strict=True)}
         worst = max(errors, key=errors.__getitem__)
-        line = Compared(name, made.mean_cell_variance**0.5, worst, errors[worst], errors, None)
+        line = Compared(name, chosen, made.mean_cell_variance**0.5, worst, errors[worst], errors, None)
         found.append((made.weighted_variance, line))
     return [asdict(line) for _, line in sorted(found, key=lambda pair: pair[0])]
 
@@ -57,6 +59,8 @@ def show_comparison(strategies: list[dict[str, Any]], *, most_tables: int) -> No
         for line in usable
     ]
     say_columns(("strategy", "worst table", "error there", "root mean square"), lines, left=2)
+    shared = " ".join(f"--{key} {value}" for key, value in usable[0]["options"].items() if key != "strategy")
+    say(f"To get one of these plans: --strategy NAME {shared}")
     for line in strategies:
         if line["refused"] is not None:
             say(f"{line['strategy']}: cannot be used here; {line['refused']}")

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Final
 
-from privcube.cli.tables import attribute_and_level, parts_of
 from privcube.errors import DeclarationError, QueryError
 from privcube.model.amounts import exact
 from privcube.model.attribute import Attribute
-from privcube.model.schema import Schema
+from privcube.model.schema import Schema, parts_of
 
 Label = str | int | bool
 
@@ -41,7 +40,7 @@ def _sides(schema: Schema, text: str) -> tuple[Attribute, str | None, str]:
     """Attribute, level and value of a condition; names may contain equals signs."""
     place = text.find("=")
     while place >= 0:
-        named = attribute_and_level(schema, text[:place].strip())
+        named = schema.attribute_and_level(text[:place].strip())
         if named is not None:
             return *named, text[place + 1 :].strip()
         place = text.find("=", place + 1)

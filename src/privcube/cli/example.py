@@ -9,6 +9,7 @@ EXAMPLE: Final = """\
 
 [data]
 source = "discharges.csv"       # file, glob, database file, SQL URL or Spark table
+dataset = "discharges-2026"     # all releases with this name share one total, whatever their source is called
 person = "patient_id"           # the protected unit; without it, one row is one unit
 max_rows_per_person = 2         # at most this many rows per person are counted
 

@@ -8,20 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from privcube.cli.tables import parts_of, table_from
 from privcube.errors import DeclarationError, PlanError, PrivcubeError
 from privcube.model.amounts import exact
 from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import ApproxDP, Guarantee, PureDP
-from privcube.model.schema import Schema
-from privcube.model.workload import Table, Workload
+from privcube.model.schema import Schema, parts_of
+from privcube.model.workload import Table, Workload, canonical
 from privcube.planning.targets import Target, least_budget, margins, planned_for
 from privcube.progress import Progress
 
 _DIGITS: Final = 4  # significant digits of the budget that an accuracy needs
 _ACCURACY: Final = re.compile(
     r"(?:±|\+/?-)?\s*(?P<margin>[0-9][0-9_,.]*)\s*"
+    r"(?:%\s*of\s+(?P<count>[0-9][0-9_,.]*)\s*)?"
     r"(?:\bat\s+(?P<confidence>[0-9.]+)\s*%\s*)?"
     r"(?:\bon\s+(?P<table>.*\S)\s*)?"
 )
@@ -41,15 +41,20 @@ class Accuracy:
 
         >>> Accuracy.from_text(Schema.from_sizes({"sex": 2, "age": 9}), "+-50 at 95 % on sex x age")
         Accuracy(margin=50.0, confidence=0.95, table=('sex', 'age'))
+        >>> Accuracy.from_text(Schema.from_sizes({"sex": 2}), "5% of 1,000").margin
+        50.0
         """
         found = _ACCURACY.fullmatch(text.strip())
         if found is None:
-            raise PlanError("accuracy", expected='a margin, such as "50 at 95% on age x region"', given=text)
+            expected = 'a margin, such as "50 at 95% on age x region" or "5% of 1000 on sex"'
+            raise PlanError("accuracy", expected=expected, given=text)
         margin = float(exact(found["margin"].replace(",", ""), "margin", DeclarationError))
+        if found["count"] is not None:
+            margin *= float(exact(found["count"].replace(",", ""), "count", DeclarationError)) / 100
         confidence = float(exact(found["confidence"] or "95", "confidence", DeclarationError)) / 100
         if margin <= 0 or not 0 < confidence < 1:
             raise PlanError("accuracy", expected="a margin above 0, and a confidence between 0% and 100%", given=text)
-        return cls(margin, confidence, None if found["table"] is None else table_from(schema, [found["table"]]))
+        return cls(margin, confidence, None if found["table"] is None else canonical(schema, found["table"]))
 
 
 def accuracies(schema: Schema, text: str) -> list[Accuracy]:

@@ -27,7 +27,7 @@ from privcube.cli.commands.release import release
 from privcube.cli.commands.show import show
 from privcube.cli.commands.verify import verify
 from privcube.cli.output import say
-from privcube.errors import PrivcubeError
+from privcube.errors import PrivcubeError, Told
 from privcube.version import __version__
 
 COMMANDS: Final = (init, plan, release, show, query, verify, export, ledger, demo)
@@ -79,16 +79,17 @@ def _exit_code(interrupts: list[int]) -> int:
     except click.ClickException as problem:
         problem.show()
         return problem.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return _say_interrupted()
+    except (click.Abort, KeyboardInterrupt) as problem:
+        return _say_interrupted(problem)
     except PrivcubeError as problem:
         if interrupts:  # a library was interrupted and reported it as an error of its own
-            return _say_interrupted()
-        say(f"privcube: {problem}", to_stderr=True)
+            return _say_interrupted(problem)
+        say(f"privcube: {problem}{_notes(problem)}", to_stderr=True)
         return 2
     except OSError as problem:
         where = "" if problem.filename is None else f"file {problem.filename!r}: "
-        say(f"privcube: {where}expected to read and write, given {problem.strerror!r}", to_stderr=True)
+        given = f"expected to read and write, given {problem.strerror!r}"
+        say(f"privcube: {where}{given}{_notes(problem)}", to_stderr=True)
         return 2
     except Exception as problem:
         _say_where(problem)
@@ -116,13 +117,20 @@ def _interrupts() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _say_interrupted() -> int:
-    say("privcube: interrupted; what a release has charged stays spent (see `privcube ledger`)", to_stderr=True)
+def _notes(problem: BaseException) -> str:
+    """What we noted ourselves, such as what was charged; Click raises an exception of its own for an interrupt."""
+    noted = [*getattr(problem, "__notes__", ()), *getattr(problem.__cause__, "__notes__", ())]
+    return "".join(f". {note.removesuffix('.')}" for note in noted if isinstance(note, Told))
+
+
+def _say_interrupted(problem: BaseException) -> int:
+    say(f"privcube: interrupted{_notes(problem)}", to_stderr=True)
     return 130
 
 
 def _say_where(problem: Exception) -> None:
     """Print which error occurred and where in the code, without its message, which may quote records."""
-    say(f"privcube: internal error {type(problem).__name__}; please report it with these lines", to_stderr=True)
+    name, noted = type(problem).__name__, _notes(problem)
+    say(f"privcube: internal error {name}; please report it with these lines{noted}", to_stderr=True)
     for frame in traceback.extract_tb(problem.__traceback__):
         say(f"  {frame.filename}, line {frame.lineno}, in {frame.name}", to_stderr=True)

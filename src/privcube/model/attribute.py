@@ -28,6 +28,7 @@ Value = str | int | bool
 OTHER: Final = "(other)"
 MISSING: Final = "(missing)"
 _LARGEST_SIZE: Final = 10**8  # codes of an attribute: its table has a cell for each, and must fit in memory
+MOST_CODES: Final = 2_000_000  # codes that are written out, once per level: with levels or categories beside them
 
 
 @dataclass(frozen=True, init=False)
@@ -97,6 +98,10 @@ class Attribute:
             raise SchemaError(f"{subject}, size", expected=f"a whole number from 1 to {_LARGEST_SIZE:,}", given=size)
         edges = None if bins is None else checked_edges(f"{subject}, bins", bins)
         declared_levels = tuple(levels)
+        listed = bool(declared_levels) or "category" in (missing, other)
+        if size is not None and listed and size * (1 + len(declared_levels)) > MOST_CODES:
+            expected = f"at most {MOST_CODES:,} codes, once per level, if it has levels or categories"
+            raise SchemaError(f"{subject}, size", expected=expected, given=size)
         for level in declared_levels:
             if not isinstance(level, Level):
                 raise SchemaError(f"{subject}, levels", expected="privcube.Level objects", given=level)
@@ -126,6 +131,15 @@ class Attribute:
     def ordered_cells(self) -> int:
         """How many cells, counted from the first, lie on the attribute's scale: all but (other) and (missing)."""
         return self.cells - (self.other == "category") - (self.missing == "category")
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether there are values that stop a release.
+
+        >>> Attribute("age", bins=[0, 18], missing="category", other="category", underflow="clamp").may_refuse
+        True
+        """
+        return "refuse" in (self.missing, self.other, *((self.underflow, self.overflow) if self.bins else ()))
 
     @property
     def level_names(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import accumulate
 from math import prod
 from operator import mul
-from typing import Literal
+from typing import Literal, get_args
 
 from privcube.errors import PlanError
 from privcube.model.attribute import Attribute
@@ -44,8 +44,12 @@ class Frame:
     leveled: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        if self.branching < 2:
+        if self.kind not in get_args(FrameKind):
+            raise PlanError("frame", expected="a known kind", given=self.kind, available=get_args(FrameKind))
+        if type(self.branching) is not int or self.branching < 2:
             raise PlanError("branching", expected="a whole number of at least 2", given=self.branching)
+        for name in self.leveled:
+            self.schema.position(name)
 
     @classmethod
     def natural(cls, workload: Workload) -> Frame:

@@ -84,8 +84,9 @@ class MatrixGroup:
 
     @cached_property
     def matrix(self) -> NDArray[np.int64]:
-        """The rows as an array."""
-        return np.array(self.rows, dtype=np.int64)
+        """The rows as an array that cannot be written to, so that what is measured is what was priced."""
+        whole = np.array(self.rows, dtype=np.int64)
+        return np.frombuffer(whole.tobytes(), dtype=np.int64).reshape(whole.shape)
 
     def largest_l1(self, neighbors: Neighbors) -> int:
         """How far a change of one row of the data can move the answers, in L1."""

@@ -245,8 +245,17 @@ def chain_of(partitions: Sequence[Partition], cells: int) -> Chain:
 
 
 def check_name(subject: str, name: object) -> None:
-    """Refuse a name or text value that is empty, too long, has control characters or cannot be encoded in UTF-8."""
+    """Refuse a name or text value that is empty, too long, or has what files for other programs cannot hold.
+
+    That is control characters, surrogates, which UTF-8 does not have, and noncharacters, which XML and with it Excel
+    does not have.
+    """
     is_text = isinstance(name, str) and name.strip() and len(name) <= _LONGEST_NAME
-    if not is_text or any(unicodedata.category(char) in _NOT_TEXT for char in str(name)):
-        expected = f"non-empty text of at most {_LONGEST_NAME:,} characters, without control characters"
+    if not is_text or any(unicodedata.category(char) in _NOT_TEXT or _is_no_character(char) for char in str(name)):
+        expected = f"non-empty text of at most {_LONGEST_NAME:,} characters, without control and other non-characters"
         raise SchemaError(subject, expected=expected, given=name)
+
+
+def _is_no_character(char: str) -> bool:
+    """Whether Unicode reserves a code point to be no character: U+FDD0 to U+FDEF, and the last two of every plane."""
+    return "\ufdd0" <= char <= "\ufdef" or ord(char) & 0xFFFE == 0xFFFE

@@ -21,6 +21,5 @@ class Measurements:
     def __post_init__(self) -> None:
         if self.answers.dtype != np.int64 or self.answers.shape != (self.plan.rows,):
             raise PlanError("measurements", expected=f"{self.plan.rows:,} 64-bit whole numbers, one per row")
-        own = self.answers.copy()
-        own.setflags(write=False)
+        own = np.frombuffer(self.answers.tobytes(), dtype=np.int64)  # which nothing can make writable
         object.__setattr__(self, "answers", own)

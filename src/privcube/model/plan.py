@@ -16,7 +16,7 @@ import html
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Final
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import Plain, PlanError
-from privcube.model.documents.plans import digest_of, plan_document, plan_parts
+from privcube.model.documents.plans import changed_plan, digest_of, plan_document, plan_parts
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, group_rows, has_helmert
 from privcube.model.options import PlanOptions
@@ -36,7 +36,7 @@ from privcube.model.workload import Entry, Table, Workload, canonical, table_nam
 _MOST_SHOWN: Final = 50  # tables shown in a notebook, to keep its output short
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan:
     """What to measure, with how much noise, and what error to expect."""
 
@@ -47,9 +47,9 @@ class Plan:
     groups: tuple[Group, ...]
     shares: tuple[int, ...]
     denominator: int
-    table_variances: tuple[float, ...] = field(repr=False)  # mean variance of a cell, per table
-    sources: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)  # direct recovery: groups per table
-    bundles: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)  # noised together; None: one by one
+    table_variances: tuple[float, ...]  # mean variance of a cell, per table
+    sources: tuple[tuple[int, ...], ...] | None = None  # direct recovery: groups per table
+    bundles: tuple[tuple[int, ...], ...] | None = None  # noised together; None: one by one
 
     def __post_init__(self) -> None:
         if self.bundles is not None:
@@ -167,8 +167,20 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan, check it like any other, and refuse it if its digest does not match."""
-        return cls(**plan_parts(text))
+        """Read a plan, check it like any other, and refuse it if its digest does not match.
+
+        The digest must be that of the text and that of the plan: nothing in the text is rounded, ignored or guessed.
+        """
+        parts, digest = plan_parts(text)
+        made = cls(**parts)
+        if made.digest != digest:
+            raise changed_plan()
+        return made
+
+    def __repr__(self) -> str:
+        tables = "1 table" if len(self.workload) == 1 else f"{len(self.workload):,} tables"
+        error = f"standard error of a cell {math.sqrt(self.mean_cell_variance):,.2f}"
+        return f"<plan for {tables}, {self.options.strategy}, {self.guarantee}, {error}>"
 
     def _repr_html_(self) -> str:
         shown = list(zip(self.workload, self._cells, self.table_variances, strict=True))[:_MOST_SHOWN]

@@ -10,16 +10,19 @@ from __future__ import annotations
 import html
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Final
+from typing import Final, TypeVar
 
 from privcube.errors import DraftError, Plain, SchemaError
 from privcube.model.attribute import Attribute, attribute_sizes
 
 _MOST_SHOWN: Final = 50  # attributes shown in a notebook, to keep its output short
 _FEW: Final = 6  # labels of an attribute shown in a notebook, to keep its output short
+_MOST_INSIDE: Final = 50  # pieces of a name that contains separators; keeps long texts from taking long
+
+Known = TypeVar("Known")
 
 
 @dataclass(frozen=True, init=False)
@@ -106,6 +109,16 @@ class Schema:
         except (KeyError, TypeError):
             raise SchemaError("attribute", expected="a name in the schema", given=name, available=self.names) from None
 
+    def attribute_and_level(self, text: str) -> tuple[Attribute, str | None] | None:
+        """The attribute and level that `sex`, `age.stage` or "age by stage" names, or None."""
+        if text in self:
+            return self[text], None
+        for attribute in self:
+            for level in attribute.level_names:
+                if text in (f"{attribute.name}.{level}", f"{attribute.name} by {level}"):
+                    return attribute, level
+        return None
+
     def __getitem__(self, name: str) -> Attribute:
         return self.attributes[self.position(name)]
 
@@ -153,6 +166,24 @@ class Schema:
             f"<p><b>privcube schema</b>: {len(self):,} attributes</p><table><thead><tr><th>attribute</th><th>cells</th>"
             f"<th>labels</th></tr></thead><tbody>{rows}</tbody></table>"
         )
+
+
+def parts_of(text: str, separator: str, known: Callable[[str], Known | None]) -> list[Known | str]:
+    """Split a text at separators, but not inside known names; the longest known name is taken first, from the left.
+
+    >>> parts_of("[0, 15),[15, 65), x", ",", {"[0, 15)": 1, "[15, 65)": 2}.get)
+    [1, 2, 'x']
+    """
+    pieces, found = text.split(separator), []
+    start = 0
+    while start < len(pieces):
+        for end in range(min(len(pieces), start + _MOST_INSIDE), start, -1):
+            part = known(separator.join(pieces[start:end]).strip())
+            if part is not None:
+                break
+        found.append(pieces[start].strip() if part is None else part)
+        start = end
+    return found
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -3,7 +3,7 @@
 A table is a tuple of attributes, `("sex", "age")`; the empty tuple is the grand total. An attribute may be requested
 at a declared level, `Axis("age", level="5-year")`, or by ranges on its scale: `Axis("age", queries="prefixes")` means
 the counts up to every cell, `queries="ranges"` the counts between any two. In code, the pair ("age", "5-year") is
-shorthand for a level.
+shorthand for a level. Names work, too: "sex x age", "age.5-year", "age by 5-year", "ranges of age", "total".
 
 Order. Attributes within a table are in schema order. Tables are sorted by number of attributes, then lexicographically
 by the attributes' positions in the schema, then from fine to coarse levels, then cells, prefixes, ranges. The order of
@@ -17,14 +17,15 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, cast, get_args
 
 from privcube.errors import Plain, SchemaError, WorkloadError
-from privcube.model.schema import Schema
+from privcube.model.schema import Schema, parts_of
 
 Queries = Literal["cells", "prefixes", "ranges"]
+_MOST_NAMED: Final = 4  # tables named when a workload is shown
 _MOST_TABLES: Final = 2_000_000  # of a workload: a careless k or closure must not fill the memory
 
 
@@ -59,7 +60,7 @@ Entry = str | Axis | tuple[str, str]
 Table = tuple[str | Axis, ...]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Workload:
     """Tables over a schema, each with the weight of its cells' variances in the total (the paper's vector a).
 
@@ -72,7 +73,7 @@ class Workload:
     """
 
     schema: Schema
-    _weights: Mapping[Table, float] = field(repr=False)
+    _weights: Mapping[Table, float]
 
     def __init__(self, schema: Schema, weights: Mapping[Table, float]) -> None:
         """Take canonical tables with their weights, in any order; prefer the builders below."""
@@ -179,6 +180,12 @@ class Workload:
         except WorkloadError:
             return False
 
+    def __repr__(self) -> str:
+        named = ", ".join(map(table_name, itertools.islice(self, _MOST_NAMED)))
+        more = ", ..." if len(self) > _MOST_NAMED else ""
+        tables = "1 table" if len(self) == 1 else f"{len(self):,} tables"
+        return f"<workload of {tables}, {self.cells:,} cells: {named}{more}>"
+
     __hash__ = None  # type: ignore[assignment]
 
     @property
@@ -230,10 +237,18 @@ class Workload:
 
 
 def canonical(schema: Schema, table: Sequence[Entry]) -> Table:
-    """A table in canonical form: in schema order, with checked axes, and plain attributes as plain names."""
-    if isinstance(table, str) or not isinstance(table, Sequence):
-        raise WorkloadError("table", expected='a tuple of attribute names such as ("sex", "age")', given=table)
-    axes = [_checked_axis(schema, entry) for entry in table]
+    """A table in canonical form: in schema order, with checked axes, and plain attributes as plain names.
+
+    >>> schema = Schema.from_sizes({"sex": 2, "age": 10})
+    >>> canonical(schema, ("age", "sex")), canonical(schema, "sex x age"), canonical(schema, "total")
+    (('sex', 'age'), ('sex', 'age'), ())
+    """
+    entries = [table] if isinstance(table, str) else table
+    if not isinstance(entries, Sequence):
+        raise WorkloadError("table", expected='attribute names such as ("sex", "age"), or "sex x age"', given=table)
+    if list(entries) == ["total"] and "total" not in schema:
+        return ()
+    axes = [axis for entry in entries for axis in _checked_axes(schema, entry)]
     names = [axis.attribute for axis in axes]
     if len(set(names)) < len(names):
         raise WorkloadError("table", expected="every attribute once", given=", ".join(names))
@@ -268,13 +283,38 @@ def table_name(table: Table) -> str:
     return " x ".join(Axis.of(entry).name for entry in table)
 
 
-def _checked_axis(schema: Schema, entry: Entry) -> Axis:
+def _checked_axes(schema: Schema, entry: Entry) -> list[Axis]:
+    """The axes that an entry of a table denotes: one, or several if a text names several."""
     if isinstance(entry, str):
-        axis = Axis(entry)
-    elif isinstance(entry, tuple) and 2 <= len(entry) <= 3:
-        axis = Axis(*entry)
-    else:
-        raise WorkloadError("table", expected='attribute names or ("age", "level") pairs', given=entry)
+        if entry in schema:
+            return [Axis(entry)]
+        parts = parts_of(entry, " x ", lambda text: _named_axis(schema, text))
+        return [
+            _checked_axis(schema, _probable_axis(schema, part) if isinstance(part, str) else part) for part in parts
+        ]
+    if isinstance(entry, tuple) and 2 <= len(entry) <= 3:
+        return [_checked_axis(schema, Axis(*entry))]
+    raise WorkloadError("table", expected='attribute names or ("age", "level") pairs', given=entry)
+
+
+def _named_axis(schema: Schema, text: str) -> Axis | None:
+    named = schema.attribute_and_level(text)
+    if named is not None:
+        return Axis(named[0].name, named[1])
+    queries, _, name = text.partition(" of ")
+    return Axis(name, queries=cast(Queries, queries)) if queries in get_args(Queries) and name in schema else None
+
+
+def _probable_axis(schema: Schema, text: str) -> Axis:
+    """What an unknown name was probably meant to be, so that the error lists the right alternatives."""
+    for separator in (".", " by "):
+        name, found, level = text.partition(separator)
+        if found and name in schema:
+            return Axis(name, level)
+    return Axis(text)
+
+
+def _checked_axis(schema: Schema, axis: Axis) -> Axis:
     try:
         attribute = schema[axis.attribute]
     except SchemaError:

@@ -80,8 +80,7 @@ def every_strategy(
 ) -> dict[Strategy, Plan | PrivcubeError]:
     """For each strategy, its plan for the total or the error that refuses it; optimal steps 2 and 3 are alternated."""
     names: tuple[Strategy, ...] = ("search", *STRATEGIES)
-    in_turn = options.budgets != "uniform" and options.recovery == "optimal"
-    total = replace(options, objective="total", budgets="iterated" if in_turn else options.budgets)
+    total = compared_as(options)
     found: dict[Strategy, Plan | PrivcubeError] = {}
     for number, name in enumerate(names):
         progress(COMPARING, number, len(names))
@@ -91,6 +90,12 @@ def every_strategy(
             found[name] = problem
     progress(COMPARING, len(names), len(names))
     return found
+
+
+def compared_as(options: PlanOptions) -> PlanOptions:
+    """The options that strategies are compared with: those of "auto", for the total error."""
+    in_turn = options.budgets != "uniform" and options.recovery == "optimal"
+    return replace(options, objective="total", budgets="iterated" if in_turn else options.budgets)
 
 
 def _is_narrow(guarantee: Guarantee) -> bool:

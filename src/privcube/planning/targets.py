@@ -1,7 +1,7 @@
 """Accuracy first: the least budget that meets wanted margins, and the plan that needs it. Zone: PUBLIC.
 
 A margin is what a release states: half the width of the interval that contains the error of a number at a given
-confidence, from the exact variance and kurtosis of the whole-number noise. A plan determines it before data is read.
+confidence, under the whole-number noise that will be drawn. A plan determines it before data is read.
 
 With the measurements and shares of a plan fixed, variances are proportional to 1/epsilon^2 or 1/rho, up to the
 difference between whole-number and continuous noise. So the plan with the least largest ratio of error to wanted error
@@ -10,8 +10,8 @@ standard errors in all tables. Both deviations are computed from the plan at the
 for them, and the result is kept if it needs less. The budget is then the least, to a few decimal digits, at which the
 noise that will be drawn meets every target; this is checked, not derived.
 
-Margins around 1 are as small as the steps of the noise. A whole-number error is within m if it is within floor(m), and
-continuous noise of the same variance is as often within floor(m) + 1/2. So the latter is used if it is less than m.
+Margins around 1 are as small as the steps of the noise. The law of the whole-number noise says how often an error is
+within them (`privcube.accuracy.intervals`).
 
 See THEORY section 11.2.
 """
@@ -29,7 +29,7 @@ from typing import Final, get_args
 
 import numpy as np
 
-from privcube.accuracy.intervals import interval_factor
+from privcube.accuracy.intervals import interval_factor, known_confidence
 from privcube.accuracy.predictor import Predictor, predictor
 from privcube.errors import Plain, PlanError
 from privcube.model.groups import is_structured
@@ -54,6 +54,7 @@ _SPREADS: Final = (30.0, 5.0, 1.0)  # limits on wanted errors, relative to the l
 _NEARLY: Final = 0.97  # of a target: a plan that uses more of it is limited by the targets, not by what can be drawn
 _LEAST: Final = 1e-6  # margin, far below the steps of whole-number noise
 _MOST: Final = 1e15  # margin, below the largest whole number that a float holds exactly
+_ROUNDING: Final = 1e-8  # relative, of margins
 _LITTLE: Final = 1e-6  # weight of tables without a target, relative to the largest weight
 
 
@@ -72,12 +73,7 @@ class Target:
                 expected=f"one that some budget reaches, from {_LEAST:g} to {_MOST:g}",
                 given=self.margin,
             )
-        interval_factor(0.0, self.confidence)  # refuses an invalid confidence
-
-    @property
-    def kept_to(self) -> float:
-        """The margin to plan for, adjusted for whole-number noise (see the module docstring)."""
-        return min(self.margin, math.floor(self.margin) + 0.5)
+        known_confidence(self.confidence)
 
 
 def plan_for(
@@ -99,7 +95,7 @@ def plan_for(
     >>> workload = Workload.all_kway(Schema.from_sizes({"sex": 2, "age": 10}), 1)
     >>> made = plan_for(workload, {("sex",): 10, ("age",): 20}, PureDP(1))
     >>> print(made.guarantee)
-    epsilon = 0.437 (pure), adding or removing one row
+    epsilon = 0.438 (pure), adding or removing one row
     >>> [round(margin, 1) for margin in margins(made, list(workload), 0.95)]
     [10.0, 20.0]
     """
@@ -136,7 +132,7 @@ def _planned_under(
             raise PlanError("targets", expected="tables of the workload", given=given, available=available)
     errors: dict[Table, float] = {}
     for target in targets:
-        error = target.kept_to / interval_factor(0.0, target.confidence)
+        error = target.margin / interval_factor(0.0, target.confidence)
         errors[target.table] = min(error, errors.get(target.table, math.inf))
     unit = guarantee.with_amount(_UNIT)
     plans = [plan_under(workload, unit, PlanOptions(effort=effort), wanted=dict(errors.items()), progress=progress)]
@@ -230,9 +226,8 @@ def std_errors(plan: Plan, tables: Sequence[Table]) -> list[float]:
 def _margins(plan: Plan, targets: Sequence[Target]) -> list[float]:
     tables = list(dict.fromkeys(target.table for target in targets))
     found = _predictor(plan, tables)
-    widest = {table: float(np.sqrt(np.max(found.variances(table)))) for table in tables}
-    shapes = {table: found.kurtosis(table) for table in tables}
-    return [widest[each.table] * interval_factor(shapes[each.table], each.confidence) for each in targets]
+    known = {table: found.errors(table) for table in tables}
+    return [float(np.max(known[each.table].half_widths(each.confidence))) for each in targets]
 
 
 def _predictor(plan: Plan, tables: Sequence[Table]) -> Predictor:
@@ -245,8 +240,9 @@ def _predictor(plan: Plan, tables: Sequence[Table]) -> Predictor:
 
 
 def _ratios(plan: Plan, targets: Sequence[Target]) -> list[float]:
-    """Each margin divided by its target."""
-    return [margin / target.kept_to for margin, target in zip(_margins(plan, targets), targets, strict=True)]
+    """Each margin divided by its target, up to rounding."""
+    reached = zip(_margins(plan, targets), targets, strict=True)
+    return [margin / target.margin * (1 - _ROUNDING) for margin, target in reached]
 
 
 def _least(made: Plan, errors: Mapping[Table, float], targets: Sequence[Target]) -> Plan:

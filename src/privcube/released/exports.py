@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,24 +28,37 @@ from privcube.released.labels import NUMBERS, axis_labels, column_names
 from privcube.released.release import Release, TableValues, number_columns
 
 _MOST_ROWS: Final = 1_048_576  # of a sheet, by Excel's limit
+_FORMAT_OF: Final = {".csv": "csv", ".parquet": "parquet", ".xlsx": "xlsx", ".json": "json-stat"}  # by a file's suffix
 _LONGEST_TITLE: Final = 31  # characters of a sheet's name, by Excel's limit
 
 
 def export(
-    release: Release, tables: Sequence[Sequence[Entry]], format: str, path: str | Path, *, progress: Progress = silent
+    release: Release,
+    path: str | Path,
+    tables: Iterable[Sequence[Entry]] | None = None,
+    *,
+    format: str | None = None,
+    progress: Progress = silent,
 ) -> None:
-    """Write tables to a new file: format is "csv", "parquet", "xlsx" or "json-stat"."""
-    if format not in FORMATS:
-        raise ArtifactError("format", expected="a known format", given=format, available=FORMATS)
+    """Write tables to a new file, by default all of the release.
+
+    The format is "csv", "parquet", "xlsx" or "json-stat"; by default, the end of the file's name says which.
+    """
+    target = Path(path)
+    kind = _FORMAT_OF.get(target.suffix.lower()) if format is None else format
+    if kind not in FORMATS:
+        given = target.name if format is None else format
+        expected = "a name that ends in " + ", ".join(_FORMAT_OF) if format is None else "a known format"
+        raise ArtifactError("format", expected=expected, given=given, available=FORMATS)
+    tables = list(release.workload if tables is None else tables)
     if not tables:
         raise ArtifactError("export", expected="at least one table", given=Plain("none"))
-    target = Path(path)
     if target.exists():
         raise ArtifactError(str(target), expected="a new file (nothing is overwritten)", given=Plain("an existing one"))
     wanted = list(dict.fromkeys(canonical(release.workload.schema, table) for table in tables))
     release.recover(progress)
     values = [release.values(table, CONFIDENCE) for table in told(wanted, ERROR_BARS, progress)]
-    write_alone(target, FORMATS[format](release, values, progress))
+    write_alone(target, FORMATS[kind](release, values, progress))
 
 
 # CSV and Parquet

@@ -2,8 +2,8 @@
 
 `Release(measurements)` recovers the tables of the workload so that they agree. `table` returns any table that the
 measurements determine, even one that was not requested, at any declared level no finer than what was measured; `query`
-counts over labels, ranges and levels. Both come with error bars: `std_error` is exact, and intervals hold with the
-stated confidence over the noise, per number and, in the columns ending in `_all`, for all numbers of a table at once.
+counts over labels, ranges and levels. Both come with error bars: `std_error` is exact, and intervals hold with at least
+the stated confidence over the noise, per number and, in the columns that end in `_all`, for all numbers of a table.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from privcube.accuracy.intervals import interval_factor
 from privcube.accuracy.predictor import Predictor, predictor
 from privcube.algebra.lattice import Floats
 from privcube.errors import QueryError
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 Form = Literal["pandas", "polars", "pyarrow"]
 
 _MOST_SHOWN: Final = 50  # tables shown in a notebook, to keep its output short
+_ROUNDING: Final = 1e-6  # added to intervals, so that rounding of an estimate does not put a true count outside
 _AS_PANDAS: Final = 'a table as a pandas data frame (form="pyarrow" works without pandas, form="polars" with polars)'
 
 
@@ -78,7 +79,7 @@ class Release:
 
     def __init__(self, measurements: Measurements, provenance: Mapping[str, Any] | None = None) -> None:
         self.measurements = measurements
-        self.provenance = dict(provenance or {})  # ledger entry and head, if any
+        self.provenance: Mapping[str, Any] = MappingProxyType(dict(provenance or {}))  # ledger entry and head, if any
         self._recovered: dict[Table, Floats] | None = None
 
     @property
@@ -105,16 +106,16 @@ class Release:
         """The numbers of a table as arrays, one axis per attribute."""
         wanted = canonical(self.workload.schema, table)
         estimate = self._estimate(wanted)
-        std_error, kurtosis = np.sqrt(self._predictor.variances(wanted)), self._predictor.kurtosis(wanted)
-        alone = interval_factor(kurtosis, confidence)
-        together = interval_factor(kurtosis, 1 - (1 - confidence) / max(estimate.size, 1))
-        return TableValues(wanted, estimate, std_error, alone * std_error, together * std_error)
+        errors = self._predictor.errors(wanted)
+        alone = errors.half_widths(confidence) + _ROUNDING
+        together = errors.half_widths(1 - (1 - confidence) / max(estimate.size, 1)) + _ROUNDING
+        return TableValues(wanted, estimate, np.sqrt(errors.variances), alone, together)
 
     def table(self, table: Sequence[Entry] | str, *, confidence: float = 0.95, form: Form = "pandas") -> Any:
         """A table in long form: a column per attribute with its labels, then the numbers.
 
         The columns `low` and `high` bound each number with the given confidence, `low_all` and `high_all` all at once.
-        An entry is a name, a pair of attribute and level, or an `Axis`.
+        A table is a sequence of names, pairs of attribute and level, or `Axis` objects, or a text: "sex x age.stage".
 
         >>> import pyarrow
         >>> from privcube import Attribute, Level, PureDP, Schema, Workload, plan, release
@@ -125,7 +126,7 @@ class Release:
         >>> made.table([("area", "region")])[["area by region", "estimate"]].round().to_dict("list")
         {'area by region': ['x', 'y'], 'estimate': [3.0, 1.0]}
         """
-        found = self.values((table,) if isinstance(table, str) else table, confidence)
+        found = self.values(table, confidence)
         columns: dict[str, Any] = {}
         labels = [axis_labels(self.workload.schema, entry) for entry in found.table]
         places = np.unravel_index(np.arange(found.estimate.size), found.estimate.shape) if labels else ()
@@ -144,7 +145,7 @@ class Release:
 
     def to_xarray(self, table: Sequence[Entry] | str, *, confidence: float = 0.95) -> xarray.Dataset:
         """A table as an xarray Dataset with `estimate`, `std_error`, `low` and `high`, to slice and sum by label."""
-        found = self.values((table,) if isinstance(table, str) else table, confidence)
+        found = self.values(table, confidence)
         names = column_names(found.table)
         labels = {
             name: list(axis_labels(self.workload.schema, entry)) for name, entry in zip(names, found.table, strict=True)
@@ -174,9 +175,9 @@ class Release:
             parts.append((name, own))
         table, weights = self._asked(parts)
         estimate = float(np.sum(weights * self._estimate(table)))
-        variance, kurtosis = self._predictor.query_moments(table, weights)
-        margin = interval_factor(kurtosis, confidence) * variance**0.5
-        return Answer(estimate, variance**0.5, estimate - margin, estimate + margin, confidence)
+        law = self._predictor.query_law(table, weights)
+        margin = law.half_width(confidence) + _ROUNDING
+        return Answer(estimate, law.variance**0.5, estimate - margin, estimate + margin, confidence)
 
     def save(self, folder: str | Path, *, progress: Progress = silent) -> None:
         """Write the artifact: tables, measurements, plan, statements, checksums. The folder must be new."""
@@ -198,7 +199,12 @@ class Release:
         return predictor(self.plan)
 
     def _recover(self, sources: Sequence[Table], progress: Progress = silent) -> dict[Table, Floats]:
-        return self._predictor.recover(sources, self.measurements.answers.astype(np.float64), progress)
+        found = self._predictor.recover(sources, self.measurements.answers.astype(np.float64), progress)
+        for counts in found.values():
+            counts.setflags(
+                write=False
+            )  # callers get views of them, and what is saved later must be what was recovered
+        return found
 
     def _estimate(self, table: Table) -> Floats:
         self.recover()

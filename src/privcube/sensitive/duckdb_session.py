@@ -1,13 +1,22 @@
 """DuckDB as privcube uses it: a session of its own, and its names of types. Zone: SENSITIVE.
 
 The local engine reads and codes in such a session, and so does every worker of Spark.
+
+A sort by person that needs more than the session's memory goes to files, which hold persons and codes. They are in a
+folder that only its owner can read, and that is removed at the end, also of a session that fails. After a kill or a
+power cut it stays; so each session first removes the folders that nobody uses. A session in use holds a lock on its
+folder, which the system releases however the process ends.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from privcube.model.attribute import Attribute
@@ -20,6 +29,7 @@ if TYPE_CHECKING:
 Columns = list[tuple[str, ColumnKind | None]]  # names, and what kind each column is: None if it cannot be coded
 
 _MEMORY: Final = "1GB"  # a sort by person that needs more goes to a private temporary folder
+_OVERFLOW: Final = "privcube-overflow-"
 _CODE_TYPES: Final = {1: "UTINYINT", 2: "USMALLINT", 4: "UINTEGER"}
 
 
@@ -28,7 +38,8 @@ def connected() -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB of our own: quiet, bounded, without extensions from elsewhere; its overflow folder is removed."""
     import duckdb
 
-    with tempfile.TemporaryDirectory(prefix="privcube-") as folder:
+    _remove_unused_folders()
+    with _overflow_folder() as folder:
         settings: dict[str, Any] = {
             "memory_limit": _MEMORY,
             "temp_directory": folder,
@@ -46,6 +57,51 @@ def connected() -> Iterator[duckdb.DuckDBPyConnection]:
             yield connection
         finally:
             connection.close()
+
+
+@contextmanager
+def _overflow_folder() -> Iterator[str]:
+    """A new folder that is locked while it is in use, and removed afterward."""
+    while True:
+        folder = tempfile.mkdtemp(prefix=_OVERFLOW)
+        lock = _locked(folder, wait=True)  # None where a file system has no locks; then nobody can take it for unused
+        if Path(folder).exists():
+            break
+        if lock is not None:  # another session took it for unused before it was locked
+            os.close(lock)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _remove_unused_folders() -> None:
+    """Remove the folders that sessions of this user left when they were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_OVERFLOW}*"):
+        lock = _locked(str(folder), wait=False)
+        if lock is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+
+
+def _locked(folder: str, *, wait: bool) -> int | None:
+    """A descriptor that holds the lock of a folder of this user, or None if there is no such folder or no lock on it.
+
+    What lies in a folder for all may be a link, or another user's.
+    """
+    descriptor = None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            return descriptor
+    except OSError:
+        pass
+    if descriptor is not None:
+        os.close(descriptor)
+    return None
 
 
 def column_kind(kind: str) -> ColumnKind | None:

@@ -70,5 +70,8 @@ class Engine(Protocol):
 class Ledger(Protocol):
     """Records what is spent, before it is spent."""
 
+    def afford(self, digest: str, guarantee: Guarantee) -> object:
+        """Refuse what `charge` would refuse by now, and write nothing. Only `charge` decides."""
+
     def charge(self, digest: str, guarantee: Guarantee) -> object:
         """Take the cost of a plan out of the budget, durably, or refuse. The gate ignores what is returned."""

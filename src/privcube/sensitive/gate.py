@@ -2,12 +2,27 @@
 
 Formal guarantee. `measure` returns answers to the plan's groups with noise that costs at most the plan's guarantee:
 - the plan is checked in exact arithmetic before anything else, and by brute force on small domains;
-- the ledger is charged before a record is read, and what fails afterwards stays charged;
 - a record moves each group by at most 1 in L1, or as far as its columns say (`privcube.model.plan`), the engine keeps
   at most c rows of a person (`privcube.sensitive.units`), and every group, or slice of a bundle
   (`privcube.model.slices`), gets an independent, exact draw of noise of the plan's scale (`privcube.sensitive.noise`),
   so that costs add up to what `privacy_cost` says;
 - what leaves is the sum, in whole numbers, and nothing else.
+
+Order. Records are read, coded and counted; then the charge becomes durable; then noise is drawn. Hence:
+- No noise without a durable charge. The system's noise is asked for in one place, after `charge` has returned, and
+  `charge` returns when the cost is on disk. What exists before it are exact counts in this process, which show as
+  nothing (`privcube.sensitive.counts`) and are gone with it.
+- What fails before the charge costs nothing: a refusal, an unreadable file, a crash while counting. Until then no
+  event of a release is written. `afford` only asks whether the charge would be refused, so that a hopeless release
+  counts nothing; others may charge meanwhile, and `charge` alone decides.
+- What fails after the charge costs budget, never privacy: whatever noise was drawn has been paid for.
+- What is charged does not depend on the records: it is the plan's guarantee, or nothing if the release was refused.
+
+Refusals. A release either gives numbers with the guarantee above, or it is refused, and whether it is refused may
+depend on the records: on a value that a policy refuses, on a record without a person, on a file that cannot be read. So
+somebody who sees failed attempts can learn that such a record is there, at no cost in budget. That is not part of the
+guarantee, and could not be bought by charging for it: a price does not hide an answer. Attributes that refuse nothing
+(`Attribute.may_refuse`) leave no value of theirs that could stop a release.
 
 See THEORY section 13.
 """
@@ -36,6 +51,10 @@ from privcube.sensitive import noise
 from privcube.sensitive.answers import exact_answers
 from privcube.sensitive.engine import CountRequest, Engine, Ledger
 from privcube.sensitive.noise.bits import system_words
+from privcube.sensitive.noise.gaussian import check_variance
+from privcube.sensitive.noise.laplace import check_scale
+from privcube.sensitive.noise.max_norm import check_bundle
+from privcube.sensitive.noise.rounded_gaussian import check_rounded_variance
 
 _BRUTE_FORCE_CELLS: Final = 64
 _BRUTE_FORCE_ENTRIES: Final = 20_000
@@ -79,6 +98,30 @@ class SystemNoise:
         return noise.max_norm_noise(scale, sizes)
 
 
+class _Rehearsal:
+    """Noise that is not drawn, only refused where the samplers would: what `_noise` asks of it, it will ask of them."""
+
+    def laplace(self, scale: Fraction, count: int) -> Integers:
+        """Zeros."""
+        check_scale(scale)
+        return np.zeros(count, dtype=np.int64)
+
+    def gaussian(self, variance: Fraction, count: int) -> Integers:
+        """Zeros."""
+        check_variance(variance)
+        return np.zeros(count, dtype=np.int64)
+
+    def rounded_gaussian(self, variance: Fraction, count: int) -> Integers:
+        """Zeros."""
+        check_rounded_variance(variance)
+        return np.zeros(count, dtype=np.int64)
+
+    def max_norm(self, scale: Fraction, sizes: Sequence[int]) -> list[Integers]:
+        """Zeros."""
+        check_bundle(scale, sizes)
+        return [np.zeros(size, dtype=np.int64) for size in sizes]
+
+
 def measure(
     plan: Plan,
     engine: Engine,
@@ -88,9 +131,10 @@ def measure(
     noise_from: Noise | None = None,
     progress: Progress = silent,
 ) -> Measurements:
-    """Count, answer the plan's groups, add noise."""
+    """Count, answer the plan's groups, charge the ledger, add noise."""
     verify_privacy(plan)
     verify_by_brute_force(plan)
+    _noise(plan, _Rehearsal())
     schema = plan.workload.schema
     schema.require_confirmed()
     if person is None and plan.guarantee.max_rows_per_person > 1:
@@ -104,11 +148,12 @@ def measure(
         key=system_words(4).tobytes(),
     )
     engine.prepare(request)
-    ledger.charge(plan.digest, plan.guarantee)
+    ledger.afford(plan.digest, plan.guarantee)
     counts = engine.count(request, progress)
     exact = np.concatenate(exact_answers(Layout(plan.frame), plan.groups, table_of, counts.for_the_gate))
     if exact.dtype != np.int64:  # the guarantee of whole-number noise is for whole numbers only
         raise PlanError("answers", expected="whole numbers of 64 bits")
+    ledger.charge(plan.digest, plan.guarantee)
     return Measurements(plan, exact + _noise(plan, noise_from or SystemNoise()))
 
 

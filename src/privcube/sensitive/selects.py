@@ -27,9 +27,18 @@ def select_from(database: str, table: str | None, query: str | None) -> Select:
     Select(name="table 'adults' of database 'people'", statement='SELECT * FROM "adults"')
     """
     if query is not None and table is None:
-        return Select(f"query of {database}", _END_OF_QUERY.sub("", query))
+        return Select(f"query of {database}", without_end(query))
     if table is not None and query is None:
         named = ".".join(map(quoted_name, table.split(".")))
         return Select(f"table {table!r} of {database}", f"SELECT * FROM {named}")
     given = Plain("neither" if table is None else "both")
     raise DataError(database, expected="a table or a query to read from it", given=given)
+
+
+def without_end(query: str) -> str:
+    """A query without the semicolons, blanks and comments that end it.
+
+    >>> without_end("SELECT 1 ; -- all of it")
+    'SELECT 1'
+    """
+    return _END_OF_QUERY.sub("", query)

@@ -28,7 +28,9 @@ def minimal(privacy: str = 'epsilon = "1"', data: str = "", attribute: str = "si
 
 def test_full_document_is_read() -> None:
     spec = Spec.from_toml(FULL)
-    assert spec.data == DataSource(source="postgresql://db/adult", table="adult", person="patient")
+    assert spec.data == DataSource(
+        source="postgresql://db/adult", dataset="adult-1994", table="adult", person="patient"
+    )
     protected = {"neighbors": "replace_one", "max_rows_per_person": 3}
     assert spec.guarantee == ApproxDP("1/2", "1/1000000", **protected, calibration="classic")
     assert spec.ledger == LedgerTerms(path="ledger.db", total=ApproxDP(4, "1e-5", **protected))
@@ -58,6 +60,17 @@ def test_amounts_are_exact_however_written() -> None:
         assert Spec.from_toml(minimal(f"epsilon = {amount}")).guarantee == PureDP(Fraction(1, 10))
 
 
+def test_a_query_states_its_unit() -> None:
+    privacy = 'epsilon = 1\nledger = "l"\ntotal_epsilon = 2'
+    spec = Spec.from_toml(minimal(privacy, data='query = "select 1"\nunit = "row of the query"'))
+    assert spec.guarantee == PureDP(1, row="row of the query") != PureDP(1)
+    assert spec.ledger == LedgerTerms(path="l", total=PureDP(2, row="row of the query"))
+    assert Spec.from_toml(spec.to_toml()) == spec
+    with_person = Spec.from_toml(minimal(data='query = "select 1"\nperson = "p"\nmax_rows_per_person = 2'))
+    assert with_person.guarantee == PureDP(1, max_rows_per_person=2)
+    assert Spec.from_toml(with_person.to_toml()) == with_person
+
+
 # Contradictions
 
 
@@ -69,6 +82,23 @@ def test_amounts_are_exact_however_written() -> None:
         (minimal(data="max_rows_per_person = 1"), "only max_rows_per_person"),
         (minimal(data='person = "a"\nmax_rows_per_person = 2'), "data.person: .*not an attribute to publish"),
         (minimal(data='table = "t"\nquery = "select 1"'), "a table or a query, given both"),
+        (
+            minimal(data='query = "select 1"'),
+            'data.query: expected person and max_rows_per_person, or unit = "row of the query"',
+        ),
+        (
+            minimal(data='query = "select 1"\nunit = "row"'),
+            "data.unit: expected 'row of the query', or nothing, given 'row'",
+        ),
+        (minimal(data='unit = "row of the query"'), "data.unit: expected a query.*given no query"),
+        (
+            minimal(data='query = "select 1"\nunit = "row of the query"\nperson = "p"\nmax_rows_per_person = 1'),
+            "data.unit: .*given a person as well",
+        ),
+        (
+            minimal(data='query = "select 1"\nunit = "row of the query"\nperson = "p"\nmax_rows_per_person = 2'),
+            "row: expected a person with several rows, or a row of a query, given both",
+        ),
         (minimal('epsilon = 1\ntotal_epsilon = "2"'), "a ledger that the total applies to"),
         (
             minimal('epsilon = 1\nledger = "l"\ntotal_epsilon = "0.999999"'),
@@ -107,6 +137,10 @@ def test_contradictions_are_refused_in_code_too() -> None:
     spec = Spec.from_toml(minimal())
     with pytest.raises(SpecError, match=r"data\.person"):
         replace(spec, guarantee=PureDP(1, max_rows_per_person=3))
+    with pytest.raises(SpecError, match=r"data\.query"):
+        replace(spec, data=DataSource(source="x", query="q"))
+    with pytest.raises(SpecError, match=r"data\.unit"):
+        replace(spec, guarantee=PureDP(1, row="row of the query"))
     with pytest.raises(SpecError, match="a table or a query"):
         DataSource(source="x", table="t", query="q")
     with pytest.raises(SpecError, match="total_epsilon"):

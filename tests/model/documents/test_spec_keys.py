@@ -19,7 +19,7 @@ DOCUMENT = tomllib.loads(FULL)
 
 # Keys whose absence has a meaning of its own: a default, or one way of several to ask for tables.
 OPTIONAL = {
-    *("data.table", "privacy.neighbors", "privacy.calibration"),
+    *("data.dataset", "data.table", "privacy.neighbors", "privacy.calibration"),
     *("plan", "plan.strategy", "plan.effort", "plan.budgets", "plan.recovery"),
     *("plan.objective", "output", "output.path"),
     *("attributes[0].missing", "attributes[0].other", "attributes[0].draft", "attributes[2].ordered"),
@@ -223,7 +223,7 @@ def test_wrong_types_for_every_key(place: Place) -> None:
         (("workload", "all_kway"), [9], "k"),
         (("workload", "full_cube"), 1, "workload.full_cube"),
         (("workload", "prefixes"), ["age"], "workload.prefixes"),
-        (("workload", "tables", 0), "sex", "workload.tables[0]"),
+        (("workload", "tables", 0), 5, "workload.tables[0]"),
         (("workload", "tables", 1, "weight"), "2", "workload.tables[1].weight"),
         (("workload", "tables", 1, "weight"), float("nan"), "workload.tables[1].weight"),
         (("workload", "tables", 1, "weight"), float("inf"), "workload.tables[1].weight"),

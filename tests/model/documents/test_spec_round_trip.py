@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, get_args
 
@@ -151,8 +152,15 @@ def specs(draw: Draw) -> Spec:
     rows = 1 if person is None else draw(st.integers(1, 1000))
     spent, total = draw(guarantees(rows))
     whence = draw(st.sampled_from([None, "table", "query"]))
+    if whence == "query" and person is None:
+        spent, total = (replace(guarantee, row="row of the query") for guarantee in (spent, total))
     return Spec(
-        data=DataSource(source=draw(printable), person=person, **({whence: draw(printable)} if whence else {})),
+        data=DataSource(
+            source=draw(printable),
+            dataset=draw(st.one_of(st.none(), printable)),
+            person=person,
+            **({whence: draw(printable)} if whence else {}),
+        ),
         guarantee=spent,
         schema=schema,
         request=draw(requests(schema)),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import pytest
@@ -61,6 +64,29 @@ def test_a_refused_charge_changes_nothing() -> None:
     assert ledger.remaining == Fraction(3, 10)
     ledger.charge("three", PureDP("0.3"))
     assert ledger.remaining == 0
+
+
+def test_two_threads_do_not_spend_the_same_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both decide at the same moment; only one may be told that it fits."""
+    ledger, ready = MemoryLedger(PureDP(1)), threading.Barrier(4)
+
+    def slowly(total, spent):
+        left = remaining(total, spent)
+        time.sleep(0.05)  # long enough for all others to decide, too, if they can
+        return left
+
+    def charge(name: str) -> bool:
+        ready.wait()
+        try:
+            ledger.charge(name, PureDP("0.6"))
+        except errors.GuaranteeError:
+            return False
+        return True
+
+    monkeypatch.setattr("privcube.sensitive.ledger.memory.remaining", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(charge, "abcd")) == [False, False, False, True]
+    assert ledger.remaining == Fraction(4, 10)
 
 
 # Totals in (epsilon, delta): one account of sums, and one for releases that are all pure

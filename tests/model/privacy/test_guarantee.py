@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from privcube.errors import GuaranteeError
-from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from
+from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from, pure_instead
 from privcube.model.privacy.zcdp import classic_gaussian_variance, delta_of, epsilon_of, rho_of
 
 KINDS = [PureDP("0.5"), ApproxDP("0.5", "1e-6"), ZCDP("0.5")]
@@ -140,3 +140,13 @@ def test_refuses_contradictions(names: tuple[str, ...]) -> None:
         guarantee_from(dict.fromkeys(names, "0.5"))
     for name in names or ("none of them",):
         assert name in str(refusal.value)
+
+
+def test_the_pure_guarantee_of_a_plan_protects_the_same_unit() -> None:
+    for unit in ({"row": "row of the query"}, {"neighbors": "replace_one", "max_rows_per_person": 3}, {}):
+        asked = ApproxDP(1, "1e-6", calibration="exact", **unit)  # type: ignore[arg-type]
+        pure = pure_instead(asked)
+        assert pure is not None
+        assert pure == PureDP(1, **unit)  # type: ignore[arg-type]
+        assert pure.unit == asked.unit
+    assert pure_instead(ApproxDP(1, "1e-6", calibration="zcdp")) is None

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,9 @@ from privcube.model.measurements import Measurements
 from privcube.released.artifact import additivity
 from privcube.released.artifact.additivity import PublishedTable, compared_margins
 from privcube.released.artifact.store import open_release, save
+from privcube.released.artifact.table_files import measurements_bytes
 from privcube.released.artifact.verification import Check, verify
+from privcube.version import __version__
 
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3})
 HEAD = "0123456789abcdef" * 4
@@ -70,8 +72,8 @@ def out(pristine: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(pristine, tmp_path / "out"))
 
 
-def failed(place: Path) -> dict[str, str]:
-    return {check.name: check.detail for check in verify(place) if not check.passed}
+def failed(place: Path, *, strict: bool = False) -> dict[str, str]:
+    return {check.name: check.detail for check in verify(place, strict=strict) if not check.passed}
 
 
 def reseal(place: Path) -> None:
@@ -110,7 +112,8 @@ def edit_table(place: Path, column: str, row: int, value: object, *, also_csv: b
 
 def write_answers(place: Path, **columns: object) -> None:
     table = pq.read_table(place / "measurements.parquet").to_pydict()
-    pq.write_table(pa.table({**table, **columns}), place / "measurements.parquet", compression="none")
+    changed = pa.table({**table, **columns})
+    pq.write_table(changed, place / "measurements.parquet", compression="none", store_schema=False)
 
 
 # Accidents
@@ -146,14 +149,33 @@ def test_a_missing_or_empty_file_is_named(name: str, out: Path) -> None:
         open_release(out)
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "tables/0004-c.csv", ".hidden"])
-def test_an_extra_file_is_named(name: str, out: Path) -> None:
+@pytest.mark.parametrize("name", ["notes.txt", ".DS_Store", "logo\n.svg"])
+def test_a_file_of_the_publisher_is_named_as_not_checked(name: str, out: Path) -> None:
+    (out / name).write_text("hello")
+    (found,) = [check for check in verify(out) if check.name == "files"]
+    assert found.passed
+    assert found.partial
+    assert f"NOT CHECKED: {name!r}, which the release does not have" in found.detail
+    assert list(failed(out, strict=True)) == ["files"]
+    assert open_release(out).plan.digest == release().plan.digest
+    reseal(out)  # SHA256SUMS lists the files of the release, and no others
+    assert "files" in failed(out)
+
+
+@pytest.mark.parametrize("name", ["tables/0004-c.csv", "tables/.DS_Store", "tables/0003-a-x-b.csv~"])
+def test_an_added_table_is_named(name: str, out: Path) -> None:
     (out / name).write_text("hello")
     assert list(failed(out)) == ["files"]
     assert name in failed(out)["files"]
-    assert open_release(out).plan.digest == release().plan.digest
-    reseal(out)
-    assert set(failed(out)) >= {"files"}
+
+
+def test_a_folder_of_the_publisher_is_not_entered(out: Path) -> None:
+    (out / "notes").mkdir(mode=0)
+    (out / "latest").symlink_to("notes")
+    assert failed(out) == {}
+    assert "'latest', 'notes'" in failed(out, strict=True)["files"]
+    (out / "tables" / "more").mkdir()
+    assert "tables/more" in failed(out)["files"]
 
 
 def test_links_and_pipes_are_named_and_never_opened(out: Path, tmp_path: Path) -> None:
@@ -265,13 +287,13 @@ def test_edited_errors_are_noticed(column: str, out: Path) -> None:
 def test_edited_labels_are_noticed(out: Path) -> None:
     edit_table(out, "a", 0, 1)
     reseal(out)
-    assert set(failed(out)) == {"labels"}
+    assert set(failed(out)) == {"bytes"}
 
 
 def test_labels_edited_in_parquet_alone_are_noticed(out: Path) -> None:
     edit_table(out, "b", 5, 1, also_csv=False)
     reseal(out)
-    assert failed(out)["labels"].startswith(f"{TABLE}.parquet: expected the declared labels")
+    assert failed(out)["bytes"].startswith(f"{TABLE}.parquet: expected the declared labels")
 
 
 def test_what_is_no_number_is_noticed(out: Path) -> None:
@@ -285,8 +307,8 @@ def test_a_csv_file_that_differs_from_its_parquet_file_is_noticed(old: bytes, ne
     path = out / f"{TABLE}.csv"
     path.write_bytes(path.read_bytes().replace(old, new, 1))
     reseal(out)
-    assert set(failed(out)) == {"labels"}
-    assert f"{TABLE}.csv" in failed(out)["labels"]
+    assert set(failed(out)) == {"bytes"}
+    assert f"{TABLE}.csv" in failed(out)["bytes"]
 
 
 @pytest.mark.parametrize(
@@ -316,27 +338,51 @@ def test_a_head_of_another_form_is_noticed(ledger: object, out: Path) -> None:
         open_release(out)
 
 
-def _update(change: dict[str, str], document: Any) -> None:
-    document.update(change)
-
-
 @pytest.mark.parametrize("name", ["PRIVACY.md", "registry.yaml"])
-def test_statements_of_any_version_must_state_the_guarantee(name: str, out: Path) -> None:
+def test_statements_must_state_the_guarantee_whatever_the_version(name: str, out: Path) -> None:
     text = (out / name).read_text()
-    for change in ({}, {"privcube": "9.9"}):
-        edit_json(out / "release.json", partial(_update, change))
-        (out / name).write_text(text)
+    for version in (__version__, "9.9"):
+        edit_json(out / "release.json", lambda stated, version=version: stated.update(privcube=version))
+        for other in ("PRIVACY.md", "registry.yaml"):
+            (out / other).write_text((out / other).read_text().replace(__version__, version))
         reseal(out)
-        assert "statements" not in failed(out)
+        assert failed(out, strict=True) == {}
         (out / name).write_text(text.replace("epsilon = 1", "epsilon = 0.1").replace("epsilon: 1.0", "epsilon: 0.1"))
         reseal(out)
         assert name in failed(out)["statements"]
+        (out / name).write_text(text)
+
+
+def test_another_version_cannot_excuse_other_words_silently(out: Path) -> None:
+    statement = out / "PRIVACY.md"
+    statement.write_text(statement.read_text().replace("neither rounded nor", "both rounded and"))
+    reseal(out)
+    assert "PRIVACY.md" in failed(out)["statements"]
+    edit_json(out / "release.json", lambda stated: stated.update(privcube="9.9"))
+    reseal(out)
+    (found,) = [check for check in verify(out) if check.name == "statements"]
+    assert found.partial
+    assert "NOT CHECKED: the other words of PRIVACY.md" in found.detail
+    assert "privcube 9.9" in found.detail
+    assert "statements" in failed(out, strict=True)
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["", "1", "1.0 ", "01.2", "1.0+rows.918273", "1.0; see x.org", "v1.0", "1.0\n", "\u0661.0", 1, None, ["1.0"]],
+)
+def test_a_version_is_a_version(version: object, out: Path) -> None:
+    edit_json(out / "release.json", lambda stated: stated.update(privcube=version))
+    reseal(out)
+    assert {"release.json", "statements"} <= set(failed(out))
+    with pytest.raises(ArtifactError, match=r"release\.json, privcube"):
+        open_release(out)
 
 
 def test_other_measurements_do_not_fit_the_tables(out: Path) -> None:
     answers = release().measurements.answers.copy()
     answers[3] += 1
-    write_answers(out, answer=answers)
+    (out / "measurements.parquet").write_bytes(measurements_bytes(Measurements(release().plan, answers)))
     reseal(out)
     assert set(failed(out)) == {"tables", "errors"}  # intervals are around estimates
 
@@ -443,26 +489,32 @@ def test_a_plan_of_monstrous_numbers_fails_and_costs_nothing(change: Callable[[A
 def test_monstrous_tables_of_few_measurements_are_not_worked_out(out: Path) -> None:
     edit_plan(out, with_plan(attributes=[{"name": name, "size": 10**8} for name in "ab"], groups=[[]] * 3))
     answers = pa.table({"group": [0, 1, 2], "row": [0, 0, 0], "answer": [5, 6, 7]})
-    pq.write_table(answers, out / "measurements.parquet", compression="none")
+    pq.write_table(answers, out / "measurements.parquet", compression="none", store_schema=False)
     reseal(out)
-    found = failed(out)
-    assert "noise" not in found
-    assert all("a smaller file" in found[name] for name in ("tables", "errors", "agreement", "labels", "index"))
+    assert "as many rows as a table has cells" in failed(out)["tables"]
 
 
 def test_many_measurements_in_few_bytes_are_not_read(out: Path) -> None:
-    attributes = [{"name": "a", "size": 10**6}, {"name": "b", "size": 3}]
-    edit_plan(out, with_plan(attributes=attributes, groups=[[[0, 1, "cells"]], [], []]))
-    zeros = np.zeros(10**6 + 2, dtype=np.int64)
+    attributes = [
+        {"name": name, "size": size, "ordered": True, "missing": "refuse", "other": "refuse"}
+        for name, size in (("a", 10**6), ("b", 3))
+    ]
+    edit_plan(out, with_plan(attributes=attributes, groups=[[[0, 1, "cells"], [1, 1, "cells"]], [], []]))
+    zeros = np.zeros(3 * 10**6 + 2, dtype=np.int64)
     pq.write_table(pa.table(dict.fromkeys(("group", "row", "answer"), zeros)), out / "measurements.parquet")
     reseal(out)
-    assert "8 bytes for each" in failed(out)["noise"]
+    assert "at least 8 bytes for each of 3,000,002 rows" in failed(out)["noise"]
+    with pytest.raises(ArtifactError, match="at least 8 bytes"):
+        open_release(out)
+    (out / "measurements.parquet").write_bytes(bytes(24_000_016))
+    reseal(out)
+    assert "0003-a-x-b.csv: expected at least 6 bytes for each of 3,000,000 rows" in failed(out)["noise"]
 
 
 def test_a_prediction_that_is_no_number_is_noticed(out: Path) -> None:
     edit_plan(out, with_plan(predicted_variance_per_cell=[float("nan")] * 3))
     reseal(out)
-    assert set(failed(out)) == {"statements"}
+    assert "plan.json: expected a plan" in failed(out)["plan"]
 
 
 def test_a_table_of_too_many_rows_is_not_read(out: Path) -> None:

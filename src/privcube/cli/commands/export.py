@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from privcube.cli import completion
 from privcube.cli.output import count_of, say
 from privcube.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from privcube.model.workload import Entry
 
 
 @click.command()
@@ -18,11 +23,10 @@ from privcube.cli.progress import Progress
     "--format",
     "kind",
     type=click.Choice(["csv", "parquet", "xlsx", "json-stat"]),
-    required=True,
-    help="The kind of file.",
+    help="The kind of file; by default, what the end of PATH says (.csv, .parquet, .xlsx, .json).",
 )
 @click.option("--to", "path", type=click.Path(), required=True, metavar="PATH", help="Where to write it.")
-def export(folder: str, table: tuple[str, ...], kind: str, path: str) -> None:
+def export(folder: str, table: tuple[str, ...], kind: str | None, path: str) -> None:
     """Write tables for other programs.
 
     Writes all tables of the release in DIR to PATH, or only the named ones. Every TABLE is one table: sex,
@@ -30,16 +34,14 @@ def export(folder: str, table: tuple[str, ...], kind: str, path: str) -> None:
 
     \b
     Example:
-      privcube export out --format xlsx --to tables.xlsx
+      privcube export out --to tables.xlsx
       privcube export out "sex x age" outcome --format csv --to tables
     """
-    from privcube.cli.tables import table_from
     from privcube.released.exports import export as write
     from privcube.released.release import Release
 
     release = Release.open(folder)
-    schema = release.workload.schema
-    tables = [table_from(schema, [name]) for name in table] or list(release.workload)
+    tables: list[Sequence[Entry]] = [*table] or [*release.workload]
     with Progress() as progress:
-        write(release, tables, kind, Path(path), progress=progress)
+        write(release, Path(path), tables, format=kind, progress=progress)
     say(f"wrote {count_of(len(tables), 'table')} to {path}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,6 +13,9 @@ from privcube.cli.output import count_of, say, say_columns, say_json
 if TYPE_CHECKING:
     from privcube.model.documents.spec import Spec
     from privcube.pipeline import LedgerStatus
+
+
+_LONGEST_SOURCE: Final = 40  # characters of a source in the list; --json has all of them
 
 
 class _ShowByDefault(click.Group):
@@ -125,9 +128,9 @@ def _status(spec: str) -> tuple[Spec, LedgerStatus]:
 def _name(spec: Spec) -> str:
     """The ledger's address, without user and password."""
     from privcube.model.documents.spec import DataSource
-    from privcube.pipeline import dataset_name
+    from privcube.pipeline import source_name
 
-    return dataset_name(DataSource(source=spec.ledger.path)) if spec.ledger is not None else "none"
+    return source_name(DataSource(source=spec.ledger.path)) if spec.ledger is not None else "none"
 
 
 def _show(declared: Spec, status: LedgerStatus, spec: str) -> None:
@@ -147,12 +150,13 @@ def _show(declared: Spec, status: LedgerStatus, spec: str) -> None:
             str(entry.number),
             entry.state,
             f"{entry.times[entry.state]:%Y-%m-%d %H:%M} UTC",
+            _start_of(entry.source or ""),
             "" if entry.final is None else _short(entry.final),
             shown(entry.cost),
         )
         for entry in status.entries
     ]
-    say_columns(("release", "state", "since", "folder", status.total.currency), lines, left=4)
+    say_columns(("release", "state", "since", "source", "folder", status.total.currency), lines, left=5)
     if any(entry.state in ("reserved", "committed") for entry in status.entries):
         say()
         say(f"Some releases are unfinished. If none is running, clean up with: privcube ledger recover {spec}")
@@ -176,6 +180,7 @@ def _document(status: LedgerStatus) -> dict[str, Any]:
                 "cost": decimal_text(entry.cost),
                 "guarantee": str(entry.guarantee),
                 "plan": entry.plan,
+                "source": entry.source,
                 "artifact": entry.artifact,
                 "folder": entry.final,
                 "times": {state: time.isoformat() for state, time in entry.times.items()},
@@ -183,6 +188,10 @@ def _document(status: LedgerStatus) -> dict[str, Any]:
             for entry in status.entries
         ],
     }
+
+
+def _start_of(source: str) -> str:
+    return source if len(source) <= _LONGEST_SOURCE else f"{source[: _LONGEST_SOURCE - 3]}..."
 
 
 def _short(folder: str) -> str:

@@ -16,8 +16,9 @@ from privcube.cli.output import count_of, percent, say, say_columns, say_json
 if TYPE_CHECKING:
     from privcube.cli.expectations import Needed
     from privcube.model.documents.spec import Spec
-    from privcube.model.options import Budgets, Effort, PlanOptions, Recovery, Strategy
+    from privcube.model.options import Budgets, Effort, Objective, PlanOptions, Recovery, Strategy
     from privcube.model.plan import Plan
+    from privcube.model.privacy.guarantee import Guarantee
     from privcube.progress import Progress
 
 _SIZES: Final = "100,1000,10000"  # counts whose relative errors `--count` shows by default
@@ -34,6 +35,7 @@ _CONFIDENCE: Final = 0.95  # of the margins that relative errors are based on
 )
 @click.option("--budgets", metavar="NAME", help="optimal, uniform or iterated, instead of the spec's.")
 @click.option("--recovery", metavar="NAME", help="optimal or direct, instead of the spec's.")
+@click.option("--objective", metavar="NAME", help="total or largest: which error to minimize, instead of the spec's.")
 @click.option(
     "--effort", metavar="NAME", help="fast, normal or thorough: search for 1, 10 or 100 seconds, instead of the spec's."
 )
@@ -58,7 +60,7 @@ _CONFIDENCE: Final = 0.95  # of the margins that relative errors are based on
 @click.option(
     "--accuracy",
     metavar="TEXT",
-    help='Show the budget that accuracies need, such as "50 at 95% on age x region; 20 on sex".',
+    help='Show the budget that accuracies need: "50 at 95% on age x region; 20 on sex", "5% of 1000 on sex".',
 )
 @click.option(
     "--save",
@@ -72,6 +74,7 @@ def plan(
     strategy: Strategy | None,
     budgets: Budgets | None,
     recovery: Recovery | None,
+    objective: Objective | None,
     effort: Effort | None,
     tables: int,
     compare: bool,
@@ -98,7 +101,13 @@ def plan(
     from privcube.model.documents.spec import Spec
 
     declared = Spec.read(spec)
-    given = {"strategy": strategy, "budgets": budgets, "recovery": recovery, "effort": effort}
+    given = {
+        "strategy": strategy,
+        "budgets": budgets,
+        "recovery": recovery,
+        "objective": objective,
+        "effort": effort,
+    }
     options = replace(declared.options, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
     wanted_sizes = None if sizes is None else _sizes(sizes)
     answers: dict[str, Any] = {}
@@ -123,9 +132,11 @@ def plan(
     if save is not None:
         write_new(save, (made if needed is None else needed.plan).to_json() + "\n")
     if as_json:
-        say_json(answers or plan_document(made))
+        say_json(answers or plan_document(made, declared.expected_records))
         return
     show_plan(made, drafts=declared.schema.drafts, most_tables=tables)
+    show_cautions(made.guarantee, declared.expected_records)
+    _show_hint(made)
     if compare:
         from privcube.cli.comparison import show_comparison
 
@@ -152,11 +163,16 @@ def _made(declared: Spec, options: PlanOptions, progress: Progress) -> Plan:
     return plan_as(declared.workload, declared.guarantee, options, progress=progress)
 
 
-def plan_document(made: Plan) -> dict[str, Any]:
-    """The plan's document, together with the exact variances under the noise that is drawn."""
+def plan_document(made: Plan, expected_records: int | None) -> dict[str, Any]:
+    """The plan's document, together with the exact variances under the noise that is drawn, and warnings."""
     from privcube.accuracy.predictor import drawn_table_variances
+    from privcube.model.privacy.cautions import cautions
 
-    return {**json.loads(made.to_json()), "drawn_variance_per_cell": drawn_table_variances(made).tolist()}
+    return {
+        **json.loads(made.to_json()),
+        "drawn_variance_per_cell": drawn_table_variances(made).tolist(),
+        "warnings": cautions(made.guarantee, expected_records),
+    }
 
 
 def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20) -> None:
@@ -193,6 +209,38 @@ def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20
             f"Drafted from data, not yet confirmed: {', '.join(drafts)}. Check that their values are public knowledge "
             "and remove `draft = true`; a release refuses drafts."
         )
+    refusing = [attribute.name for attribute in schema if attribute.may_refuse]
+    if refusing:
+        from privcube.errors import listed
+
+        say()
+        say(f"Warning     Values that are missing or undeclared may stop the release: {listed(refusing)}.")
+        say("            If it fails, that tells that there are some. The policies category, drop and clamp avoid it.")
+
+
+def show_cautions(guarantee: Guarantee, expected_records: int | None) -> None:
+    """Say what is weak about a guarantee, if anything."""
+    from privcube.model.privacy.cautions import cautions
+
+    for caution in cautions(guarantee, expected_records):
+        say()
+        say(f"Warning     {caution}")
+
+
+def _show_hint(made: Plan) -> None:
+    """Say so if a small delta would make the tables far more accurate."""
+    from privcube.model.amounts import shown
+    from privcube.planning.hints import with_delta
+
+    other = with_delta(made)
+    if other is not None:
+        delta, then = shown(other.guarantee.amounts["delta"]), other.mean_cell_variance**0.5
+        say()
+        say(
+            f"Hint        With delta = {delta} besides epsilon, the standard error of a cell would be "
+            f"{then:,.2f} instead of {made.mean_cell_variance**0.5:,.2f}."
+        )
+        say(f'            If that guarantee will do, write `delta = "{delta}"` into [privacy].')
 
 
 # Counts of a given size

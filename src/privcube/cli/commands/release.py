@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from privcube.model.options import Effort
     from privcube.model.plan import Plan
 
+_LARGEST_PLAN: Final = 2**29  # bytes: a larger file must not fill the memory
+
 
 @click.command()
 @click.argument("spec", type=click.Path())
@@ -28,9 +30,9 @@ if TYPE_CHECKING:
 def release(spec: str, plan_file: str | None, effort: Effort | None, output: str | None, as_json: bool) -> None:
     """Publish the tables of SPEC in a new folder.
 
-    Counts the records, adds noise once, and recovers tables that agree. Everything that can be checked without
-    records is checked first. The ledger is charged before a record is read, and the charge stands even if the
-    release fails: a crash costs budget, never privacy. Nothing printed here depends on the records.
+    Counts the records, adds noise once, and recovers tables that agree. The ledger is charged when the records are
+    counted and before any noise is drawn: a refusal costs nothing, and a crash after the charge costs budget, never
+    privacy. Every refusal says what was charged. Nothing else printed here depends on the records.
 
     \b
     Example:
@@ -38,13 +40,15 @@ def release(spec: str, plan_file: str | None, effort: Effort | None, output: str
       privcube release spec.toml --plan plan.json --output tables-2024
     """
     from privcube.model.documents.spec import Spec
+    from privcube.pipeline import nothing_charged
 
-    declared = Spec.read(spec)
-    if output is not None:
-        declared = replace(declared, output=str(Path(output).absolute()))
-    if effort is not None:
-        declared = replace(declared, options=replace(declared.options, effort=effort))
-    plan = None if plan_file is None else _read_plan(plan_file)
+    with nothing_charged():
+        declared = Spec.read(spec)
+        if output is not None:
+            declared = replace(declared, output=str(Path(output).absolute()))
+        if effort is not None:
+            declared = replace(declared, options=replace(declared.options, effort=effort))
+        plan = None if plan_file is None else _read_plan(plan_file)
     place = publish_with_progress(declared, plan, Path(spec).parent)
     report = _report(declared, Path(spec).parent, place if output is None else Path(output))
     if as_json:
@@ -71,16 +75,22 @@ def _read_plan(file: str) -> Plan:
     from privcube.errors import Plain, PlanError
     from privcube.model.plan import Plan
 
+    subject = f"plan {Path(file).name!r}"
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        with Path(file).open("rb") as stream:
+            content = stream.read(_LARGEST_PLAN + 1)
+        if len(content) > _LARGEST_PLAN:
+            raise PlanError(subject, expected=f"at most {_LARGEST_PLAN // 2**20} MiB", given=Plain("a larger file"))
+        text = content.decode("utf-8")
     except (OSError, ValueError) as problem:  # ValueError: not UTF-8, or a path that contains a zero byte
         reason = getattr(problem, "strerror", None) or "text that is not UTF-8"
-        raise PlanError(f"plan {Path(file).name!r}", expected="a readable file", given=Plain(reason)) from None
+        raise PlanError(subject, expected="a readable file", given=Plain(reason)) from None
     return Plan.from_json(text)
 
 
 def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
     from privcube.model.amounts import decimal_text
+    from privcube.model.privacy.cautions import cautions
     from privcube.model.privacy.guarantee import pure_instead
     from privcube.pipeline import ledger_status
 
@@ -93,11 +103,14 @@ def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
         "cells": workload.cells,
         "guarantee": str(guarantee),
         "amounts": {name: decimal_text(amount) for name, amount in guarantee.amounts.items()},
+        "warnings": cautions(spec.guarantee, spec.expected_records),
         "ledger": None,
     }
     if spec.ledger is not None:
         status = ledger_status(spec, folder=folder)
         report["ledger"] = {
+            "dataset": status.dataset,
+            "guarantee": str(status.total),
             "releases": len(status.entries),
             "currency": status.total.currency,
             "total": decimal_text(status.total.capacity),
@@ -114,11 +127,15 @@ def show_report(report: dict[str, Any], spec: str) -> None:
 
     say(f"Published   {report['folder']}: {count_of(report['tables'], 'table')}, {count_of(report['cells'], 'cell')}")
     say(f"Guarantee   {report['guarantee']}")
+    for warning in report["warnings"]:
+        say(f"Warning     {warning}")
     ledger, folder = report["ledger"], shlex.quote(report["folder"])
     if ledger is None:
         say("Ledger      none: nothing records what was spent (set `ledger` and a total in [privacy] to change that)")
         say(f"Next        privcube show {folder}; privcube verify {folder}")
         return
+    if ledger["releases"] == 1:
+        say(f"Ledger      created for data set {ledger['dataset']} with total {ledger['guarantee']}")
     left, total = shown_down(Fraction(ledger["remaining"])), shown(Fraction(ledger["total"]))
     say(f"Ledger      {ledger['currency']} {left} of {total} left after {count_of(ledger['releases'], 'release')}")
     say(f"Next        privcube show {folder}; privcube verify {folder} --spec {shlex.quote(spec)}")

@@ -85,12 +85,11 @@ def _list(release: Release, rows: int, as_json: bool) -> None:
 
 
 def _values(release: Release, words: tuple[str, ...], confidence: float) -> TableValues:
-    from privcube.cli.tables import table_from
     from privcube.errors import Plain, QueryError
-    from privcube.model.workload import table_cells, table_name
+    from privcube.model.workload import canonical, table_cells, table_name
 
     schema = release.workload.schema
-    table = table_from(schema, words)
+    table = canonical(schema, words)
     cells = table_cells(schema, table)
     if cells > _MOST_CELLS:
         expected = f"a table of at most {_MOST_CELLS:,} cells"

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Final, cast
 
+from privcube.errors import Plain, SpecError, counted
 from privcube.model.amounts import decimal_text
-from privcube.model.attribute import Attribute
+from privcube.model.attribute import MOST_CODES, Attribute
 from privcube.model.documents.toml_reader import Section
 from privcube.model.levels import Level
+from privcube.model.schema import Schema
 
 _POLICY_KEYS: Final = ("missing", "other", "underflow", "overflow")
 ATTRIBUTE_KEYS: Final = ("name", "values", "size", "bins", "levels", "ordered", *_POLICY_KEYS, "draft")
+
+
+def schema_from(sections: Sequence[Section]) -> Schema:
+    """The schema that sections declare, if the codes that it writes out are not too many."""
+    codes = 0
+    for section in sections:
+        size, levels = section.raw("size", None), section.raw("levels", None)
+        extra = any(section.raw(key, None) == "category" for key in ("missing", "other"))
+        if type(size) is int and (levels or extra):
+            codes += size * (1 + len(levels) if isinstance(levels, list) else 1)
+    if codes > MOST_CODES:
+        expected = f"at most {MOST_CODES:,} codes of attributes with levels or categories, once per level"
+        raise SpecError("attributes", expected=expected, given=Plain(counted(codes)))
+    return Schema(attribute_from(section) for section in sections)
 
 
 def attribute_from(section: Section) -> Attribute:

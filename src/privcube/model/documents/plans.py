@@ -4,23 +4,46 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from privcube.errors import Plain, PlanError, PrivcubeError
+from privcube.errors import Plain, PlanError
 from privcube.model.amounts import decimal_text
-from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, attribute_from
+from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, schema_from
+from privcube.model.documents.json_reader import strict_json
+from privcube.model.documents.plan_groups import (
+    group_document,
+    groups_from,
+    is_whole,
+    require_room,
+    require_sources,
+)
 from privcube.model.documents.toml_reader import Section
-from privcube.model.frame import Frame
-from privcube.model.groups import Group, GroupPart, MatrixGroup, SketchGroup
+from privcube.model.frame import Frame, FrameKind
 from privcube.model.options import PlanOptions
-from privcube.model.privacy.guarantee import guarantee_from
-from privcube.model.schema import Schema
+from privcube.model.privacy.guarantee import Calibration, Neighbors, guarantee_from
 from privcube.model.workload import Axis, Workload
 
 if TYPE_CHECKING:
     from privcube.model.plan import Plan
 
 FORMAT: Final = "privcube plan 1"
+_KEYS: Final = (
+    "format",
+    "attributes",
+    "tables",
+    "weights",
+    "guarantee",
+    "options",
+    "frame",
+    "groups",
+    "shares",
+    "denominator",
+    "bundles",
+    "sources",
+    "predicted_variance_per_cell",
+)
+_AMOUNTS: Final = ("epsilon", "delta", "rho")
+_LARGEST_DENOMINATOR: Final = 2**128  # the planner's is 2^48
 _OPTIONS: Final = ("strategy", "budgets", "recovery", "effort", "objective")
 
 
@@ -37,6 +60,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             "neighbors": guarantee.neighbors,
             "max_rows_per_person": guarantee.max_rows_per_person,
             "calibration": guarantee.calibration,
+            **({} if guarantee.row == "row" else {"row": guarantee.row}),
         },
         "options": {name: getattr(plan.options, name) for name in _OPTIONS},
         "frame": {
@@ -44,7 +68,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             "branching": plan.frame.branching,
             "leveled": sorted(plan.frame.leveled),
         },
-        "groups": [_group_document(group) for group in plan.groups],
+        "groups": [group_document(group) for group in plan.groups],
         "shares": list(plan.shares),
         "denominator": plan.denominator,
         "bundles": None if plan.bundles is None else [list(bundle) for bundle in plan.bundles],
@@ -59,68 +83,107 @@ def digest_of(document: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def plan_parts(text: str) -> dict[str, Any]:
-    """The fields of the plan that a JSON text describes."""
+def plan_parts(text: str) -> tuple[dict[str, Any], str]:
+    """The fields of the plan that a JSON text describes, and the digest that it states."""
     try:
-        document = json.loads(text)
-        given = document.pop("digest", None)
-        document.pop("drawn_variance_per_cell", None)  # `privcube plan --json` adds it; it follows from the rest
-        if document.get("format") != FORMAT:
-            raise PlanError("plan", expected=f"the format {FORMAT!r}", given=document.get("format"))
-        if given != digest_of(document):
-            changed = Plain("a different one (the plan was changed)")
-            raise PlanError("plan", expected="the digest that matches its contents", given=changed)
-        return _parts(document)
-    except PrivcubeError:
-        raise
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise PlanError("plan", expected="the JSON of a plan", given=text) from None
+        document = strict_json(text)
+    except ValueError as problem:
+        raise PlanError("plan", expected="JSON", given=Plain(str(problem))) from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise PlanError("plan", expected=f"a document of the format {FORMAT!r}")
+    given = document.pop("digest", None)
+    document.pop("drawn_variance_per_cell", None)  # `privcube plan --json` adds it; it follows from the rest
+    try:
+        found = digest_of(document)
+    except (ValueError, RecursionError):  # lone surrogates, or brackets nested too deeply
+        raise PlanError("plan", expected="text and numbers that can be written down") from None
+    if given != found:
+        raise changed_plan()
+    return _parts(document), found
+
+
+def changed_plan() -> PlanError:
+    """The error for a plan whose digest does not match."""
+    changed = Plain("a different one (the plan was changed)")
+    return PlanError("plan", expected="the digest that matches its contents", given=changed)
 
 
 def _parts(document: dict[str, Any]) -> dict[str, Any]:
-    sections = [Section(f"attributes[{i}]", item, ATTRIBUTE_KEYS) for i, item in enumerate(document["attributes"])]
-    schema = Schema(attribute_from(section) for section in sections)
-    tables = [[entry if isinstance(entry, str) else Axis(*entry) for entry in table] for table in document["tables"]]
-    guarantee, frame = document["guarantee"], document["frame"]
+    plan = Section("", document, _KEYS)
+    schema = schema_from(plan.sections("attributes", ATTRIBUTE_KEYS))
+    guarantee = plan.section("guarantee", ("amounts", "neighbors", "max_rows_per_person", "calibration", "row"))
+    amounts = guarantee.section("amounts", _AMOUNTS).amounts(_AMOUNTS)
+    options = plan.section("options", _OPTIONS)
+    layout = plan.section("frame", ("kind", "branching", "leveled"))
+    kind, calibration = cast(FrameKind, layout.text("kind")), cast(Calibration, guarantee.text("calibration"))
+    frame = Frame(schema, kind, layout.integer("branching"), frozenset(_names(layout, "leveled")))
+    workload = Workload.tables(schema, map(_table, plan.array("tables")), weights=plan.array("weights"))
+    groups = groups_from(plan.array("groups"), frame)
+    require_room(workload, frame, groups)
+    sources = _numbers(plan, "sources", len(groups))
+    if sources is not None:
+        if len(sources) != len(workload):
+            raise PlanError("sources", expected="groups for every table", given=len(sources))
+        require_sources(workload, frame, groups, sources)
     return {
-        "workload": Workload.tables(schema, tables, weights=document["weights"]),
+        "workload": workload,
         "guarantee": guarantee_from(
-            guarantee["amounts"],
-            neighbors=guarantee["neighbors"],
-            max_rows_per_person=guarantee["max_rows_per_person"],
-            calibration=guarantee["calibration"],
+            amounts,
+            neighbors=cast(Neighbors, guarantee.text("neighbors")),
+            max_rows_per_person=guarantee.integer("max_rows_per_person"),
+            calibration=calibration,
+            row=cast(Any, guarantee.text("row", "row")),
         ),
-        "options": PlanOptions(**document["options"]),
-        "frame": Frame(schema, frame["kind"], frame["branching"], frozenset(frame["leveled"])),
-        "groups": tuple(_group(group) for group in document["groups"]),
-        "shares": tuple(int(share) for share in document["shares"]),
-        "denominator": int(document["denominator"]),
-        "sources": _numbers(document["sources"]),
-        "bundles": _numbers(document["bundles"]),
-        "table_variances": tuple(float(variance) for variance in document["predicted_variance_per_cell"]),
+        "options": PlanOptions(**cast(Any, {name: options.text(name) for name in _OPTIONS})),
+        "frame": frame,
+        "groups": groups,
+        "shares": tuple(_amount("shares", share) for share in plan.array("shares")),
+        "denominator": _amount("denominator", plan.raw("denominator")),
+        "sources": sources,
+        "bundles": _numbers(plan, "bundles", len(groups)),
+        "table_variances": tuple(_variance(variance) for variance in plan.array("predicted_variance_per_cell")),
     }
 
 
-def _numbers(lists: Any) -> tuple[tuple[int, ...], ...] | None:
-    return None if lists is None else tuple(tuple(int(number) for number in numbers) for numbers in lists)
+def _table(entries: Any) -> list[str | Axis]:
+    if not isinstance(entries, list):
+        raise PlanError("tables", expected="lists of attributes", given=entries)
+    table: list[str | Axis] = []
+    for entry in entries:
+        if isinstance(entry, list) and len(entry) == 3 and all(isinstance(part, str | None) for part in entry):
+            table.append(Axis(*entry))
+        elif isinstance(entry, str):
+            table.append(entry)
+        else:
+            raise PlanError("tables", expected="attributes, or [attribute, level, queries]", given=entry)
+    return table
 
 
-def _group_document(group: Group) -> dict[str, Any] | list[list[Any]]:
-    """A group; the rows of a matrix are stripped of zeros at both ends and start with the position of their first."""
-    if isinstance(group, SketchGroup):
-        return group._asdict()
-    if isinstance(group, MatrixGroup):
-        ends = [[at for at, entry in enumerate(row) if entry] or [0] for row in group.rows]
-        rows = [[own[0], *row[own[0] : own[-1] + 1]] for own, row in zip(ends, group.rows, strict=True)]
-        return {"attributes": list(group.attributes), "cells": len(group.rows[0]), "rows": rows}
-    return [list(part) for part in group]
+def _names(section: Section, key: str) -> list[str]:
+    names = section.array(key)
+    if not all(isinstance(name, str) for name in names):
+        raise PlanError(section.path(key), expected="names of attributes", given=names)
+    return names
 
 
-def _group(group: Any) -> Group:
-    if not isinstance(group, dict):
-        return tuple(GroupPart(*part) for part in group)
-    if "partition" in group:
-        return SketchGroup(group["partition"], group["buckets"])
-    cells = int(group["cells"])
-    rows = [(0,) * row[0] + tuple(row[1:]) + (0,) * (cells - row[0] - len(row) + 1) for row in group["rows"]]
-    return MatrixGroup(tuple(group["attributes"]), tuple(rows))
+def _numbers(section: Section, key: str, groups: int) -> tuple[tuple[int, ...], ...] | None:
+    """Lists of numbers of groups, or None."""
+    if section.raw(key) is None:
+        return None
+    lists = section.array(key)
+    for numbers in lists:
+        if not isinstance(numbers, list) or not all(is_whole(each) and 0 <= each < groups for each in numbers):
+            raise PlanError(section.path(key), expected="lists of numbers of groups", given=numbers)
+    return tuple(tuple(numbers) for numbers in lists)
+
+
+def _amount(subject: str, value: Any) -> int:
+    if not is_whole(value) or not 1 <= value <= _LARGEST_DENOMINATOR:
+        raise PlanError(subject, expected="whole numbers from 1 to 2^128", given=value)
+    return int(value)
+
+
+def _variance(value: Any) -> float:
+    if not isinstance(value, float) or not value >= 0:
+        raise PlanError("predicted_variance_per_cell", expected="variances, with a decimal point", given=value)
+    return value

@@ -118,8 +118,11 @@ def _name_lists(section: Section, key: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _entries(section: Section, key: str, value: object) -> tuple[Entry, ...]:
+    if isinstance(value, str):
+        return (value,)
     if not isinstance(value, list):
-        raise SpecError(section.path(key), expected='a list of attributes such as ["sex", "age"]', given=value)
+        expected = 'a list of attributes such as ["sex", "age"], or "sex x age"'
+        raise SpecError(section.path(key), expected=expected, given=value)
     entries: list[Entry] = []
     for item in value:
         if isinstance(item, dict):

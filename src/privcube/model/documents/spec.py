@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from privcube.errors import GuaranteeError, Plain, SpecError
 from privcube.model.amounts import Amount, decimal_text
-from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, attribute_from, present
+from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, present, schema_from
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.toml_reader import Section
 from privcube.model.options import PlanOptions
@@ -29,9 +29,14 @@ _PLAN: Final = ("strategy", "effort", "budgets", "recovery", "objective")
 
 @dataclass(frozen=True, kw_only=True)
 class DataSource:
-    """Where the records are; `person` names the column that identifies the protected unit, None if each row is one."""
+    """Where the records are; `person` names the column that identifies the protected unit, None if each row is one.
+
+    `dataset` names what the records are part of. All releases with the same name charge the same ledger, whatever
+    files, tables or queries they read.
+    """
 
     source: str
+    dataset: str | None = None
     table: str | None = None
     query: str | None = None
     person: str | None = None
@@ -77,6 +82,7 @@ class Spec:
     ledger: LedgerTerms | None = None
     options: PlanOptions = field(default_factory=PlanOptions)
     output: str = "out"
+    expected_records: int | None = None  # roughly, as publicly known; only for warnings
 
     def __post_init__(self) -> None:
         if self.data.person is not None and self.data.person in self.schema.names:
@@ -89,6 +95,18 @@ class Spec:
                 expected="the column that identifies people, since max_rows_per_person is above 1",
                 given=Plain("nothing"),
             )
+        if self.expected_records is not None and self.expected_records < 1:
+            raise SpecError("privacy.expected_records", expected="a number above 0", given=self.expected_records)
+        if self.data.query is not None and self.data.person is None and self.guarantee.row == "row":
+            raise SpecError(
+                "data.query",
+                expected='person and max_rows_per_person, or unit = "row of the query", as a row of the data may be in '
+                "many rows of a query",
+                given=Plain("neither"),
+            )
+        if self.guarantee.row != "row" and (self.data.query is None or self.data.person is not None):
+            given = Plain("no query" if self.data.query is None else "a person as well")
+            raise SpecError("data.unit", expected="a query, and no person, who would be the unit", given=given)
         if self.ledger is not None and self.ledger.total is not None:
             _check_total(self.guarantee, self.ledger.total)
 
@@ -138,9 +156,10 @@ class Spec:
 
 def _from_document(document: dict[str, Any]) -> Spec:
     root = Section("", document, ("data", "privacy", "attributes", "workload", "plan", "output"))
-    data = root.section("data", ("source", "table", "query", "person", "max_rows_per_person"))
+    data = root.section("data", ("source", "dataset", "table", "query", "person", "max_rows_per_person", "unit"))
     source = DataSource(
         source=data.text("source"),
+        dataset=data.text("dataset", None),
         table=data.text("table", None),
         query=data.text("query", None),
         person=data.text("person", None),
@@ -153,10 +172,11 @@ def _from_document(document: dict[str, Any]) -> Spec:
             given=Plain("only person" if rows is None else "only max_rows_per_person"),
         )
     totals = tuple(f"total_{name}" for name in _AMOUNTS)
-    privacy = root.section("privacy", (*_AMOUNTS, "neighbors", "calibration", "ledger", *totals))
+    privacy = root.section("privacy", (*_AMOUNTS, "neighbors", "calibration", "expected_records", "ledger", *totals))
     protected = {
         "neighbors": privacy.text("neighbors", "add_remove"),
         "max_rows_per_person": 1 if rows is None else rows,
+        "row": _unit(data),
     }
     guarantee = guarantee_from(
         privacy.amounts(_AMOUNTS),
@@ -168,13 +188,22 @@ def _from_document(document: dict[str, Any]) -> Spec:
         data=source,
         guarantee=guarantee,
         ledger=_ledger(privacy, privacy.amounts(totals), protected, guarantee),
-        schema=Schema(attribute_from(section) for section in root.sections("attributes", ATTRIBUTE_KEYS)),
+        schema=schema_from(root.sections("attributes", ATTRIBUTE_KEYS)),
         request=WorkloadRequest.from_section(root.section("workload", WorkloadRequest.KEYS)),
         options=PlanOptions(**cast(Any, {key: options.text(key) for key in options.given})),
         output=root.section("output", ("path",), required=False).text("path", "out"),
+        expected_records=privacy.integer("expected_records", None),
     )
     _ = spec.workload  # check names and levels against the schema now, not when the data is read
     return spec
+
+
+def _unit(data: Section) -> str:
+    """What a row is, where that must be said."""
+    unit = data.text("unit", None)
+    if unit not in (None, "row of the query"):
+        raise SpecError("data.unit", expected="'row of the query', or nothing", given=unit)
+    return unit or "row"
 
 
 def _ledger(
@@ -220,15 +249,19 @@ def _to_document(spec: Spec) -> dict[str, Any]:
     rows = spec.guarantee.max_rows_per_person
     data = {
         "source": spec.data.source,
+        "dataset": spec.data.dataset,
         "table": spec.data.table,
         "query": spec.data.query,
         "person": spec.data.person,
         "max_rows_per_person": rows if spec.data.person is not None else None,
+        "unit": None if spec.guarantee.row == "row" else spec.guarantee.row,
     }
     amounts = {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()}
-    privacy = {**amounts, "neighbors": spec.guarantee.neighbors}
+    privacy: dict[str, Any] = {**amounts, "neighbors": spec.guarantee.neighbors}
     if spec.guarantee.calibration != "zcdp":
         privacy["calibration"] = spec.guarantee.calibration
+    if spec.expected_records is not None:
+        privacy["expected_records"] = spec.expected_records
     if spec.ledger is not None:
         privacy["ledger"] = spec.ledger.path
         if spec.ledger.total is not None:

@@ -5,6 +5,8 @@ Three guarantees, each an exact amount: `PureDP(epsilon)`, `ApproxDP(epsilon, de
   "replace_one": one person's records are replaced by others, and the number of people is public. The paper mixes the
   two (Proposition 3.1 has the factor 2 of the second, the worked example uses the first); here it is a choice.
 - `max_rows_per_person`: how many rows one person may have; it multiplies every sensitivity.
+- `row`: what a row is. A row of a query need not be a row of the data: if the query joins or multiplies rows, one row
+  of the data may be in many, and only a single one of these is protected. So it is a unit of its own.
 
 See THEORY section 1.1.
 """
@@ -20,6 +22,7 @@ from privcube.model.amounts import Amount, exact, shown
 from privcube.model.privacy import gaussian_profile, zcdp
 
 Neighbors = Literal["add_remove", "replace_one"]
+Row = Literal["row", "row of the query"]
 Calibration = Literal["exact", "zcdp", "classic"]
 Currency = Literal["epsilon", "rho", "mu^2"]
 NoiseKind = Literal["laplace", "discrete_gaussian", "rounded_gaussian"]
@@ -35,6 +38,7 @@ class _Protected:
 
     neighbors: Neighbors
     max_rows_per_person: int
+    row: Row
     kind: ClassVar[str]
     dial: ClassVar[Currency]  # the amount to adjust for more or less accuracy
 
@@ -45,6 +49,10 @@ class _Protected:
         rows = self.max_rows_per_person
         if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= _MOST_ROWS:
             raise GuaranteeError("max_rows_per_person", expected=f"a whole number from 1 to {_MOST_ROWS:,}", given=rows)
+        if self.row not in get_args(Row):
+            raise GuaranteeError("row", expected="a known unit", given=self.row, available=get_args(Row))
+        if self.row != "row" and rows > 1:
+            raise GuaranteeError("row", expected="a person with several rows, or a row of a query", given=Plain("both"))
 
     @property
     def rows_changed(self) -> int:
@@ -73,7 +81,7 @@ class _Protected:
     def unit(self) -> str:
         """The protected unit and change, in words."""
         rows = self.max_rows_per_person
-        person = "one row" if rows == 1 else f"one person with at most {rows:,} rows"
+        person = f"one {self.row}" if rows == 1 else f"one person with at most {rows:,} rows"
         return f"{'replacing' if self.neighbors == 'replace_one' else 'adding or removing'} {person}"
 
 
@@ -85,6 +93,8 @@ class PureDP(_Protected):
     Fraction(1, 10)
     >>> print(PureDP(epsilon=1, neighbors="replace_one"))
     epsilon = 1 (pure), replacing one row
+    >>> print(PureDP(epsilon=1, row="row of the query"))
+    epsilon = 1 (pure), adding or removing one row of the query
     """
 
     epsilon: Fraction
@@ -94,8 +104,15 @@ class PureDP(_Protected):
     calibration: ClassVar[Calibration] = "zcdp"
     noise: ClassVar[NoiseKind] = "laplace"
 
-    def __init__(self, epsilon: Amount, *, neighbors: Neighbors = "add_remove", max_rows_per_person: int = 1) -> None:
-        _set(self, epsilon=_budget("epsilon", epsilon), neighbors=neighbors, rows=max_rows_per_person)
+    def __init__(
+        self,
+        epsilon: Amount,
+        *,
+        neighbors: Neighbors = "add_remove",
+        max_rows_per_person: int = 1,
+        row: Row = "row",
+    ) -> None:
+        _set(self, neighbors, max_rows_per_person, row, epsilon=_budget("epsilon", epsilon))
 
     @property
     def amounts(self) -> dict[str, Fraction]:
@@ -144,6 +161,7 @@ class ApproxDP(_Protected):
         neighbors: Neighbors = "add_remove",
         max_rows_per_person: int = 1,
         calibration: Calibration = "zcdp",
+        row: Row = "row",
     ) -> None:
         probability = exact(delta, "delta", GuaranteeError)
         if not 0 < probability < 1:
@@ -153,7 +171,7 @@ class ApproxDP(_Protected):
             raise GuaranteeError("calibration", expected="a known name", given=calibration, available=known)
         object.__setattr__(self, "delta", probability)
         object.__setattr__(self, "calibration", calibration)
-        _set(self, epsilon=_budget("epsilon", epsilon), neighbors=neighbors, rows=max_rows_per_person)
+        _set(self, neighbors, max_rows_per_person, row, epsilon=_budget("epsilon", epsilon))
 
     @property
     def amounts(self) -> dict[str, Fraction]:
@@ -212,8 +230,10 @@ class ZCDP(_Protected):
     calibration: ClassVar[Calibration] = "zcdp"
     noise: ClassVar[NoiseKind] = "discrete_gaussian"
 
-    def __init__(self, rho: Amount, *, neighbors: Neighbors = "add_remove", max_rows_per_person: int = 1) -> None:
-        _set(self, rho=_budget("rho", rho), neighbors=neighbors, rows=max_rows_per_person)
+    def __init__(
+        self, rho: Amount, *, neighbors: Neighbors = "add_remove", max_rows_per_person: int = 1, row: Row = "row"
+    ) -> None:
+        _set(self, neighbors, max_rows_per_person, row, rho=_budget("rho", rho))
 
     @property
     def amounts(self) -> dict[str, Fraction]:
@@ -249,7 +269,12 @@ def pure_instead(guarantee: Guarantee) -> PureDP | None:
     """
     if not isinstance(guarantee, ApproxDP) or guarantee.calibration != "exact":
         return None
-    return PureDP(guarantee.epsilon, neighbors=guarantee.neighbors, max_rows_per_person=guarantee.max_rows_per_person)
+    return PureDP(
+        guarantee.epsilon,
+        neighbors=guarantee.neighbors,
+        max_rows_per_person=guarantee.max_rows_per_person,
+        row=guarantee.row,
+    )
 
 
 def guarantee_from(
@@ -258,17 +283,18 @@ def guarantee_from(
     neighbors: Neighbors = "add_remove",
     max_rows_per_person: int = 1,
     calibration: Calibration = "zcdp",
+    row: Row = "row",
 ) -> Guarantee:
     """The guarantee that a set of named amounts describes: epsilon, or epsilon and delta, or rho.
 
     >>> guarantee_from({"rho": "0.1"})
-    ZCDP(neighbors='add_remove', max_rows_per_person=1, rho=Fraction(1, 10))
+    ZCDP(neighbors='add_remove', max_rows_per_person=1, row='row', rho=Fraction(1, 10))
     """
     names = set(amounts)
     if calibration != "zcdp" and names != {"epsilon", "delta"}:
         raise GuaranteeError("calibration", expected="none unless epsilon and delta are given", given=calibration)
     if names == {"epsilon"}:
-        return PureDP(amounts["epsilon"], neighbors=neighbors, max_rows_per_person=max_rows_per_person)
+        return PureDP(amounts["epsilon"], neighbors=neighbors, max_rows_per_person=max_rows_per_person, row=row)
     if names == {"epsilon", "delta"}:
         return ApproxDP(
             amounts["epsilon"],
@@ -276,9 +302,10 @@ def guarantee_from(
             neighbors=neighbors,
             max_rows_per_person=max_rows_per_person,
             calibration=calibration,
+            row=row,
         )
     if names == {"rho"}:
-        return ZCDP(amounts["rho"], neighbors=neighbors, max_rows_per_person=max_rows_per_person)
+        return ZCDP(amounts["rho"], neighbors=neighbors, max_rows_per_person=max_rows_per_person, row=row)
     raise GuaranteeError(
         "privacy budget",
         expected="epsilon alone, epsilon and delta, or rho alone",
@@ -293,7 +320,7 @@ def _budget(name: str, amount: Amount) -> Fraction:
     return value
 
 
-def _set(guarantee: PureDP | ApproxDP | ZCDP, *, neighbors: Neighbors, rows: int, **amounts: Fraction) -> None:
-    for name, value in {**amounts, "neighbors": neighbors, "max_rows_per_person": rows}.items():
+def _set(guarantee: PureDP | ApproxDP | ZCDP, neighbors: Neighbors, rows: int, row: Row, **amounts: Fraction) -> None:
+    for name, value in {**amounts, "neighbors": neighbors, "max_rows_per_person": rows, "row": row}.items():
         object.__setattr__(guarantee, name, value)
     guarantee.__post_init__()

@@ -8,7 +8,6 @@ not part of an artifact: they are reported, and never followed or opened.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -22,12 +21,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from privcube.errors import ArtifactError, Plain, quoted
+from privcube.model.documents.json_reader import strict_json
 from privcube.progress import SYNCING, Progress, Work, silent
 
 CHECKSUMS: Final = "SHA256SUMS"
 TABLES: Final = "tables"
+MEASUREMENTS: Final = "measurements.parquet"
 
-_LARGEST_DOCUMENT: Final = 2**29  # bytes of JSON or text read at once: a hostile file must not fill the memory
+LARGEST_DOCUMENT: Final = 2**29  # bytes of JSON or text read at once: a hostile file must not fill the memory
 _LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:tables/)?[A-Za-z0-9][A-Za-z0-9._-]{0,99})")
 _AT_ONCE: Final = 8  # files synced in parallel, so that the disk writes them together
 
@@ -148,24 +149,35 @@ class Contents:
             raise ArtifactError(name, expected=f"a file in {quoted(str(self.folder))}", given=Plain("none"))
         return self.folder / name
 
-    def text(self, name: str) -> str:
-        """A document as text."""
+    def content(self, name: str, most: int = LARGEST_DOCUMENT) -> bytes:
+        """The bytes of a file, of which there must be at most so many."""
         path = self.path(name)
-        if self.sizes[name] > _LARGEST_DOCUMENT:
-            raise ArtifactError(name, expected=f"at most {_LARGEST_DOCUMENT:,} bytes", given=self.sizes[name])
+        if self.sizes[name] > most:
+            raise ArtifactError(name, expected=f"at most {most:,} bytes", given=self.sizes[name])
         try:
-            return path.read_bytes().decode()
-        except UnicodeDecodeError:
-            raise ArtifactError(name, expected="UTF-8 text", given=Plain("other bytes")) from None
+            with path.open("rb") as stream:
+                return stream.read(most)
         except OSError as problem:
             raise ArtifactError(name, expected="a readable file", given=Plain(problem.strerror)) from None
+
+    def text(self, name: str) -> str:
+        """A document as text."""
+        try:
+            return self.content(name).decode()
+        except UnicodeDecodeError:
+            raise ArtifactError(name, expected="UTF-8 text", given=Plain("other bytes")) from None
+
+    def holds(self, name: str, content: bytes) -> bool:
+        """Whether a file has exactly these bytes; it is not read if it is of another length."""
+        self.path(name)
+        return self.sizes[name] == len(content) and self.content(name, len(content)) == content
 
     def document(self, name: str) -> Any:
         """A document as JSON."""
         try:
-            return json.loads(self.text(name))
-        except (ValueError, RecursionError):
-            raise ArtifactError(name, expected="JSON", given=Plain("something else")) from None
+            return strict_json(self.text(name))
+        except ValueError as problem:
+            raise ArtifactError(name, expected="JSON", given=Plain(str(problem))) from None
 
     @cached_property
     def checksums(self) -> dict[str, str]:

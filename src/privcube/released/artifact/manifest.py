@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from privcube.errors import ArtifactError
+from privcube.errors import ArtifactError, Plain, listed
 from privcube.model.amounts import decimal_text
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP, guarantee_from
@@ -21,7 +21,12 @@ from privcube.version import __version__
 FORMAT: Final = "privcube release 1"
 CONFIDENCE: Final = 0.95  # of the published intervals
 
+_FIELDS: Final = ("format", "privcube", "plan", "guarantee", "noise", "confidence", "ledger", "total", "files")
 _HEAD: Final = re.compile("[0-9a-f]{64}")
+_NUMBER: Final = "(?:0|[1-9][0-9]{0,5})"
+_VERSION: Final = re.compile(
+    rf"{_NUMBER}(?:\.{_NUMBER}){{1,3}}(?:(?:a|b|rc){_NUMBER})?(?:\.post{_NUMBER})?(?:\.dev{_NUMBER})?"
+)
 _PURE: Final = {False: "discrete Laplace", True: "discrete max-norm"}  # separate groups, groups in bundles
 
 
@@ -55,12 +60,14 @@ def noise_of(plan: Plan) -> Noise:
     return Noise(mechanism, "scale", plan.noise_scale(least), plan.noise_scale(most))
 
 
-def manifest(plan: Plan, provenance: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+def manifest(
+    plan: Plan, provenance: Mapping[str, Any], files: Sequence[str], version: str = __version__
+) -> dict[str, Any]:
     """The fields of release.json; only entry, head and total are taken from the provenance."""
     guarantee, noise = plan.guarantee, noise_of(plan)
     return {
         "format": FORMAT,
-        "privcube": __version__,
+        "privcube": version,
         "plan": plan.digest,
         "guarantee": {
             "kind": guarantee.kind,
@@ -81,17 +88,29 @@ def manifest(plan: Plan, provenance: Mapping[str, Any], files: Sequence[str]) ->
     }
 
 
-def provenance_from(document: Any) -> dict[str, Any]:
-    """The provenance stated in release.json: ledger entry, head and total, where known."""
+def stated_in(document: Any) -> dict[str, Any]:
+    """The fields of a release.json: all of them, no others, and a version that is one."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ArtifactError("release.json", expected=f"the format {FORMAT!r}")
-    ledger, total = document.get("ledger"), document.get("total")
-    if not isinstance(ledger, dict | None):
+    if set(document) != set(_FIELDS):
+        raise ArtifactError(
+            "release.json", expected="its fields and no others", given=Plain(listed(map(str, document)))
+        )
+    version = document["privcube"]
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        raise ArtifactError("release.json, privcube", expected="a version such as 1.2.0", given=version)
+    return document
+
+
+def provenance_from(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """The provenance in the fields of release.json: ledger entry, head and total, where known."""
+    ledger, total = stated["ledger"], stated["total"]
+    if ledger is not None and (not isinstance(ledger, dict) or set(ledger) != {"entry", "head"}):
         raise ArtifactError("release.json, ledger", expected="entry and head, or null", given=ledger)
-    stated = {**(ledger or {}), **({} if total is None else {"total": total})}
-    _ledger(stated)
+    found = {**(ledger or {}), **({} if total is None else {"total": total})}
+    _ledger(found)
     _total(total)
-    return stated
+    return found
 
 
 def amounts_text(guarantee: Guarantee) -> dict[str, str]:

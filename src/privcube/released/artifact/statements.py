@@ -19,11 +19,11 @@ from privcube.errors import counted
 from privcube.model.amounts import shown
 from privcube.model.groups import MatrixGroup, has_helmert
 from privcube.model.plan import Plan
+from privcube.model.privacy.cautions import cautions, is_weak
 from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee
 from privcube.released.artifact.manifest import CONFIDENCE, amounts_text, noise_of
 
 _WIDTH: Final = 120  # characters in a line of PRIVACY.md
-_HARDLY_ANY: Final = 30  # the epsilon above which odds mean nothing to people
 _NOT_PROMISED: Final = (
     "Declared values, bins, levels, the unit and its bound on rows are public. They must not have been chosen by "
     "looking at the data: anything learned that way is not covered.",
@@ -60,9 +60,14 @@ def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
     """PRIVACY.md, from a plan and its manifest."""
     sections = {
         "What is protected": [_protected(plan.guarantee)],
-        "How much": [_budget(plan.guarantee), *_in_words(plan.guarantee), _account(stated)],
+        "How much": [
+            _budget(plan.guarantee),
+            *_in_words(plan.guarantee),
+            *cautions(plan.guarantee),
+            _account(stated),
+        ],
         "How": [*mechanism(plan), post_processing(plan)],
-        "What is not protected": [f"- {line}" for line in _NOT_PROMISED],
+        "What is not protected": [f"- {line}" for line in _not_promised(plan)],
         "How to read the tables": _reading(plan),
         "How to check": [_checking()],
     }
@@ -86,21 +91,31 @@ def _paragraph(text: str) -> str:
 
 def _opening(plan: Plan) -> str:
     tables = "1 table" if len(plan.workload) == 1 else f"{len(plan.workload):,} tables"
-    return (
-        f"This folder contains {tables} of counts with added noise. It satisfies differential privacy: anyone who sees "
-        "all of it learns almost the same about a protected unit whether or not its true records were used."
+    promise = (
+        "but with a budget so large that this limits hardly anything that can be learned about a protected unit."
+        if is_weak(plan.guarantee)
+        else "so that anyone who sees all of it learns almost the same about a protected unit whether or not its true "
+        "records were used."
     )
+    return f"This folder contains {tables} of counts with added noise. It satisfies differential privacy, {promise}"
 
 
 def _protected(guarantee: Guarantee) -> str:
     rows = guarantee.max_rows_per_person
     unit = "one row of the data" if rows == 1 else f"one person, with at most {rows:,} rows in the data"
+    caveat = ""
+    if guarantee.row == "row of the query":
+        unit = "one row of the query"
+        caveat = (
+            " The tables count the rows of a query, and a row of the query need not be a row of the data: a person, or "
+            "a row of the data, that is in several rows of the query is protected less than stated here."
+        )
     size = (
         "the records of one unit are replaced by any others; the number of units is considered public"
         if guarantee.neighbors == "replace_one"
         else "one of them has one more unit than the other; the number of units is protected, too"
     )
-    return f"The protected unit is {unit}. Neighboring data sets differ by {guarantee.unit}: {size}."
+    return f"The protected unit is {unit}. Neighboring data sets differ by {guarantee.unit}: {size}.{caveat}"
 
 
 def _budget(guarantee: Guarantee) -> str:
@@ -120,10 +135,9 @@ def _in_words(guarantee: Guarantee) -> Iterator[str]:
         pairs = [f"epsilon {shown(guarantee.epsilon(delta))} at delta {delta}" for delta in ("1e-6", "1e-9")]
         yield f"It implies approximate differential privacy with {' and with '.join(pairs)}."
         return
+    if is_weak(guarantee):
+        return  # the odds would be astronomic; the cautions say so
     epsilon = float(guarantee.epsilon)
-    if epsilon > _HARDLY_ANY:
-        yield "An epsilon of this size promises hardly any protection."
-        return
     odds = _up(math.exp(epsilon), "0.01")
     if isinstance(guarantee, ApproxDP):
         yield (
@@ -131,7 +145,8 @@ def _in_words(guarantee: Guarantee) -> Iterator[str]:
             f"apart from an additional probability of {shown(guarantee.delta)}."
         )
         return
-    belief = min(_up(100 / (1 + math.exp(-epsilon)), "0.1"), Decimal(100))
+    certain = 100 / (1 + math.exp(-epsilon))
+    belief = _up(certain, "0.1" if certain < 99 else "0.001")  # below 100 for every epsilon that is not weak
     yield (
         f"In words: no outcome is more than {odds} times as likely for one data set as for its neighbor. Someone who "
         "considers two neighboring data sets equally likely before seeing this folder can be at most "
@@ -148,8 +163,31 @@ def _account(stated: Mapping[str, Any]) -> str:
     ledger, total = stated["ledger"], stated["total"]
     if ledger is None:
         return "No ledger was kept: nothing records what else was released from the same data."
-    text = f"It was charged to a ledger before any record was read, as entry {ledger['entry']}, head {ledger['head']}."
+    text = f"It was charged to a ledger before any noise was drawn, as entry {ledger['entry']}, head {ledger['head']}."
     return text if total is None else f"{text} All releases in that ledger together are limited to {_amounts(total)}."
+
+
+def _not_promised(plan: Plan) -> tuple[str, ...]:
+    return (*_NOT_PROMISED, _failures(plan))
+
+
+def _failures(plan: Plan) -> str:
+    """What can be learned from a release that is refused."""
+    schema = plan.workload.schema
+    refusing = sum(attribute.may_refuse for attribute in schema)
+    if not refusing:
+        return (
+            "Every attribute has policies (category, drop or clamp) for missing and undeclared values, so none of them "
+            "could have stopped this release: whether it could be made says nothing about them. A record without the "
+            "person it belongs to does stop a release, if people are protected."
+        )
+    attributes = "the 1 attribute" if len(schema) == 1 else f"{refusing:,} of {len(schema):,} attributes"
+    return (
+        "Whether a release could be made is not protected. A missing or undeclared value that an attribute refuses "
+        "stops a release, and so does a record without the person it belongs to. Nothing is published or charged "
+        "then, but anyone who sees that it failed learns that there is such a record. Here "
+        f"{attributes} may refuse values. The policies category, drop and clamp refuse none."
+    )
 
 
 def mechanism(plan: Plan) -> list[str]:
@@ -267,7 +305,7 @@ def _record(plan: Plan, stated: Mapping[str, Any]) -> dict[str, Any]:
             },
             "deployment_model": {
                 "model_name": "Central",
-                "trust_assumptions": " ".join(_NOT_PROMISED),
+                "trust_assumptions": " ".join(_not_promised(plan)),
                 "release_type": _Blank("One release, Many releases"),
                 "data_source_type": _Blank("Static, Dynamic"),
                 "access_type": "Non-interactive",

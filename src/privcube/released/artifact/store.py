@@ -25,12 +25,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from privcube.errors import ArtifactError, Plain, PrivcubeError
+from privcube.errors import ArtifactError, Plain, PrivcubeError, counted
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Workload, table_cells, table_name
 from privcube.progress import WRITING, Progress, silent, told
 from privcube.released.artifact.folder import (
     CHECKSUMS,
+    MEASUREMENTS,
     TABLES,
     Contents,
     cannot_write,
@@ -40,9 +41,10 @@ from privcube.released.artifact.folder import (
     synced_folder,
     write_file,
 )
-from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance_from
+from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance_from, stated_in
 from privcube.released.artifact.statements import privacy_statement, registry_record
-from privcube.released.release import Release
+from privcube.released.labels import NUMBERS
+from privcube.released.release import Release, number_columns
 
 __all__ = ["artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
 
@@ -50,7 +52,6 @@ STATEMENT: Final = "PRIVACY.md"
 REGISTRY: Final = "registry.yaml"
 MANIFEST: Final = "release.json"
 PLAN: Final = "plan.json"
-MEASUREMENTS: Final = "measurements.parquet"
 INDEX: Final = ("tables.csv", "tables.json")
 
 
@@ -134,8 +135,9 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
     for stem, table in told(named, WRITING, progress):
         values = release.values(table, CONFIDENCE)
         std_errors.append(float(np.sqrt(np.mean(values.std_error**2))))
-        yield f"{TABLES}/{stem}.csv", writer.csv(values)
-        yield f"{TABLES}/{stem}.parquet", writer.parquet(values)
+        numbers = number_columns(values)
+        yield f"{TABLES}/{stem}.csv", writer.csv(table, numbers)
+        yield f"{TABLES}/{stem}.parquet", writer.parquet(table, numbers)
     rows = index_rows(release.workload, std_errors)
     yield INDEX[0], csv_bytes(index_table(rows))
     yield INDEX[1], json_text(rows).encode()
@@ -188,11 +190,11 @@ def open_release(folder: str | Path) -> Release:
     contents = Contents.of(Path(folder))
     require_unchanged(contents)
     plan = read_plan(contents)
-    stated = contents.document(MANIFEST)
-    provenance = provenance_from(stated)
-    if stated.get("plan") != plan.digest:
-        raise ArtifactError(f"{MANIFEST}, plan", expected=f"the digest of {PLAN}", given=stated.get("plan"))
-    return Release(read_measurements(contents.path(MEASUREMENTS), plan), provenance)
+    stated = stated_in(contents.document(MANIFEST))
+    if stated["plan"] != plan.digest:
+        raise ArtifactError(f"{MANIFEST}, plan", expected=f"the digest of {PLAN}", given=stated["plan"])
+    measured, _ = read_measurements(contents, plan)
+    return Release(measured, provenance_from(stated))
 
 
 def require_unchanged(contents: Contents) -> None:
@@ -207,9 +209,26 @@ def require_unchanged(contents: Contents) -> None:
 
 
 def read_plan(contents: Contents) -> Plan:
-    """Read the plan of an artifact, checked like any other and against its own digest."""
+    """Read the plan of an artifact, checked like any other, against its own digest and against the sizes of the files.
+
+    A small plan can ask for any number of rows and cells. Nothing is worked out unless the folder has room for them.
+    """
+    from privcube.released.artifact.table_files import file_stems
+
     text = contents.text(PLAN)
     try:
-        return Plan.from_json(text)
-    except (PrivcubeError, ArithmeticError, MemoryError) as problem:
+        plan = Plan.from_json(text)
+    except PrivcubeError as problem:
         raise ArtifactError(PLAN, expected="a plan", given=Plain(str(problem))) from None
+    _require_room(contents, MEASUREMENTS, plan.rows, 8)
+    for stem, cells in zip(file_stems(plan.workload), plan.workload.sizes, strict=True):
+        _require_room(contents, f"{TABLES}/{stem}.csv", cells, len(NUMBERS))
+    return plan
+
+
+def _require_room(contents: Contents, name: str, numbers: int, least: int) -> None:
+    """Refuse a file with fewer than the least possible bytes for each of its rows."""
+    contents.path(name)
+    if numbers > contents.sizes[name] // least:
+        expected = f"at least {least} bytes for each of {counted(numbers)} rows"
+        raise ArtifactError(name, expected=expected, given=Plain(f"{contents.sizes[name]:,} in all"))

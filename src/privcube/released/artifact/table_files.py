@@ -13,7 +13,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from privcube.algebra.lattice import Integers
+from privcube.algebra.lattice import Floats, Integers
 from privcube.arrow import array_of, column_of
 from privcube.errors import ArtifactError, Plain
 from privcube.model.groups import group_rows
@@ -29,11 +28,14 @@ from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, table_name
+from privcube.released.artifact.folder import MEASUREMENTS, Contents
+from privcube.released.artifact.parquet_form import Reading, read_parquet
 from privcube.released.labels import NUMBERS, Label, axis_labels, column_names
 from privcube.released.release import TableValues, number_columns
 
 _BLANKS: Final = "[^\\S\t\r\n]|[\u200b\u2060\ufeff]"
 _STARTS_FORMULA: Final = re.compile(f"(^|[;|\t\r\n])(?='*(?:{_BLANKS})*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20])")
+_ROOM: Final = 2**16  # bytes by which a file of measurements may exceed twice its own numbers
 _LONGEST_SLUG: Final = 60  # characters of a table's name in its file name, which has at most 100 (`folder`)
 
 
@@ -86,15 +88,15 @@ class TableWriter:
 
     def arrow(self, values: TableValues) -> Any:
         """The table with its original labels."""
-        return _with_numbers(self.labels(values.table), values)
+        return _with_numbers(self.labels(values.table), number_columns(values))
 
-    def parquet(self, values: TableValues) -> bytes:
-        """The table as Parquet."""
-        return parquet_bytes(self.arrow(values))
+    def parquet(self, table: Table, numbers: Mapping[str, Floats]) -> bytes:
+        """A table with these columns of numbers, as Parquet."""
+        return parquet_bytes(_with_numbers(self.labels(table), numbers))
 
-    def csv(self, values: TableValues) -> bytes:
-        """The table as CSV for spreadsheets: text quoted and safe, numbers with a decimal point."""
-        return csv_bytes(_with_numbers(self.safe_labels(values.table), values))
+    def csv(self, table: Table, numbers: Mapping[str, Floats]) -> bytes:
+        """A table with these columns of numbers, as CSV for spreadsheets: text quoted and safe, a decimal point."""
+        return csv_bytes(_with_numbers(self.safe_labels(table), numbers))
 
     def _true_labels(self, entry: str | Axis) -> Any:
         if entry not in self._true:
@@ -117,9 +119,9 @@ def _crossed(names: Sequence[str], labels: Sequence[Any]) -> Any:
     return pa.table(columns, names=names)
 
 
-def _with_numbers(labels: Any, values: TableValues) -> Any:
-    numbers = [column_of(column) for column in number_columns(values).values()]
-    return pa.table([*labels.columns, *numbers], names=[*labels.column_names, *NUMBERS])
+def _with_numbers(labels: Any, numbers: Mapping[str, Floats]) -> Any:
+    columns = [*labels.columns, *(column_of(numbers[name]) for name in NUMBERS)]
+    return pa.table(columns, names=[*labels.column_names, *NUMBERS])
 
 
 def index_table(rows: Sequence[Mapping[str, Any]]) -> Any:
@@ -154,29 +156,6 @@ def parquet_bytes(table: Any) -> bytes:
     return out.getvalue()
 
 
-def read_table(path: Path, subject: str, columns: Sequence[str], cells: int) -> Any:
-    """Read a table from Parquet, after checking that it has these columns and this many cells."""
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            if (file.metadata.num_rows, file.schema_arrow.names) != (cells, list(columns)):
-                expected = f"{cells:,} rows and the columns of the plan"
-                raise ArtifactError(subject, expected=expected, given=Plain("different ones"))
-            return file.read()
-    except (pa.ArrowException, OSError, ValueError, MemoryError):
-        raise ArtifactError(subject, expected="readable Parquet", given=Plain("something else")) from None
-
-
-def read_csv(path: Path, subject: str, types: Mapping[str, str]) -> Any:
-    """Read a table from CSV, with columns of these types."""
-    try:
-        found = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=types))
-    except (pa.ArrowException, OSError, ValueError, MemoryError):
-        raise ArtifactError(subject, expected="readable CSV", given=Plain("something else")) from None
-    if found.column_names != list(types):
-        raise ArtifactError(subject, expected="the columns of the plan", given=Plain("different ones"))
-    return found
-
-
 # Measurements
 
 
@@ -197,18 +176,17 @@ def measurements_bytes(measured: Measurements) -> bytes:
     return out.getvalue()
 
 
-def read_measurements(path: Path, plan: Plan) -> Measurements:
-    """Read a plan's measurements from Parquet; a file too short for the plan's rows is refused without reading it."""
-    subject, size = path.name, path.stat().st_size
-    if plan.rows > size // 8:
-        raise ArtifactError(subject, expected="8 bytes for each of the plan's rows", given=Plain(f"{size:,} in all"))
-    table = read_table(path, subject, ("group", "row", "answer"), plan.rows)
-    if any(column.type != pa.int64() or column.null_count for column in table.columns):
-        raise ArtifactError(subject, expected="64-bit whole numbers", given=Plain("something else"))
-    found = [array_of(column) for column in table.columns]
-    if not all(np.array_equal(own, place) for own, place in zip(found, _places(plan), strict=False)):
-        raise ArtifactError(subject, expected="the plan's groups and rows in order", given=Plain("different ones"))
-    return Measurements(plan, found[2])
+def read_measurements(contents: Contents, plan: Plan) -> tuple[Measurements, Reading]:
+    """A plan's measurements, and how they were read."""
+    form = measurements_bytes(Measurements(plan, np.zeros(plan.rows, dtype=np.int64)))
+    content = contents.content(MEASUREMENTS, 2 * len(form) + _ROOM)
+    found = read_parquet(content, form, MEASUREMENTS)
+    places = [array_of(found.table[name]) for name in ("group", "row")]
+    if not all(np.array_equal(own, place) for own, place in zip(places, _places(plan), strict=True)):
+        raise ArtifactError(MEASUREMENTS, expected="the plan's groups and rows in order", given=Plain("different ones"))
+    if found.table["answer"].null_count:
+        raise ArtifactError(MEASUREMENTS, expected="whole numbers", given=Plain("missing ones"))
+    return Measurements(plan, array_of(found.table["answer"])), found
 
 
 def _places(plan: Plan) -> tuple[Integers, Integers]:

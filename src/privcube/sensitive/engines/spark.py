@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -49,6 +50,7 @@ from privcube.sensitive.engines.spark_workers import (
     unpacked_counts,
 )
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
+from privcube.sensitive.selects import without_end
 from privcube.version import __version__
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ _KINDS: Final[dict[str, ColumnKind]] = {
     "DecimalType": "decimal",
     "BooleanType": "boolean",
 }
+_RUNS_CODE: Final = re.compile(r'"class":"[\w.$]*\.(ScriptTransformation|CallMethodViaReflection)"')
 _LOGS_IN_USE: Final = threading.Lock()  # one at a time switches them off and on again
 
 
@@ -162,19 +165,23 @@ def spark_table(table: str, query: str | None) -> Engine:
             )
     name = f"Spark table {table!r}" if query is None else "Spark query"
     with _quiet(session), without_quotes(name, expected="one that the Spark session can read"):
-        if query is not None:
-            _require_query(session, query)
-        # inside a SELECT nothing but a query is understood, and no command is run
-        dataframe = session.table(table) if query is None else session.sql(f"SELECT * FROM ({query}\n) AS asked")
+        dataframe = session.table(table) if query is None else _asked(session, without_end(query))
     return SparkEngine(dataframe, name)
 
 
-def _require_query(session: Any, query: str) -> None:
-    """Refuse what does not parse as one query by itself, or hands records to a script (TRANSFORM ... USING)."""
-    if hasattr(session, "_jsparkSession"):  # a session of Spark Connect parses on its server
-        parsed = session._jsparkSession.sessionState().sqlParser().parseQuery(query)
-        if "ScriptTransformation" in parsed.toString():
-            raise DataError("Spark query", expected="one that runs no script")
+def _asked(session: Any, query: str) -> Any:
+    """The DataFrame of what parses as one query by itself and runs nothing but the query.
+
+    Inside a SELECT nothing but a query is understood, and no command is run. But a query may hand records to a script
+    (TRANSFORM ... USING) or to any static method of Java (reflect, java_method, try_reflect). In the analyzed plan,
+    where views and names are resolved, these are nodes of two classes. Spark Connect parses on its server instead.
+    """
+    if _context(session) is not None:
+        session._jsparkSession.sessionState().sqlParser().parseQuery(query)
+    dataframe = session.sql(f"SELECT * FROM ({query}\n) AS asked")
+    if _context(session) is not None and _RUNS_CODE.search(dataframe._jdf.queryExecution().analyzed().toJSON()):
+        raise DataError("Spark query", expected="one that runs no script and no method of Java")
+    return dataframe
 
 
 def _coding_query(request: CountRequest, kinds: dict[str, ColumnKind]) -> str:

@@ -7,7 +7,9 @@ happened. Nothing else is stored: what is left, and how far each release has com
 whoever reads them checks them all.
 
 Formal guarantee. `Account.left` is the capacity of the total less the costs of all releases ever reserved, as an exact
-fraction; an event that would make it negative is neither written nor read. No event gives anything back.
+fraction; an event that would make it negative is neither written nor read. No event gives anything back. Capacity and
+costs are worked out from the guarantees when an event is read; what the event states must be equal. An event has one
+spelling: what would be written for it must be the very text that was read.
 
 The chain has no key. It shows accidents, edits, and events that are gone from its beginning or middle; events that are
 gone from its end show only to somebody who holds a later head, which is why every artifact carries one.
@@ -28,8 +30,10 @@ from privcube.errors import GuaranteeError, LedgerError, Plain
 from privcube.model.amounts import decimal_text, shown, shown_down
 from privcube.model.privacy.composition import cost
 from privcube.model.privacy.guarantee import Guarantee, guarantee_from
+from privcube.sensitive.ledger.names import require_plain
 
-FORMAT: Final = "privcube ledger 1"
+FORMAT: Final = "privcube ledger 2"  # named by a data set that was declared
+NAMED_BY_SOURCE: Final = "privcube ledger 1"  # named as the source of its first release was spelled; read and continued
 State = Literal["reserved", "committed", "published", "abandoned"]
 
 _FROM: Final[dict[State, tuple[State, ...]]] = {  # which states a state may follow
@@ -39,13 +43,13 @@ _FROM: Final[dict[State, tuple[State, ...]]] = {  # which states a state may fol
 }
 _FIELDS: Final[dict[str, dict[str, type]]] = {
     "opened": {"format": str, "dataset": str, "total": dict, "capacity": str, "salt": str},
-    "reserved": {"number": int, "plan": str, "guarantee": dict, "cost": str},
+    "reserved": {"number": int, "plan": str, "guarantee": dict, "cost": str},  # and a source, where it is known
     "committed": {"number": int, "artifact": str, "staged": str, "final": str},
     "published": {"number": int},
     "abandoned": {"number": int},
 }
-_RATIO: Final = re.compile(r"([0-9]+)/([0-9]+)")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_SALT: Final = re.compile(r"[0-9a-f]*")
 
 
 class Row(NamedTuple):
@@ -61,8 +65,9 @@ class Row(NamedTuple):
 class Entry:
     """One release: what it costs, in the currency of the total, and how far it has come.
 
-    `plan` and `artifact` are SHA-256 digests; `staged` and `final` name the folders that the artifact moves between.
-    `times` says when it came into each state.
+    `head` is the hash of the event that reserved it, which its artifact carries; `source` is what it read, as the spec
+    spells it. `plan` and `artifact` are SHA-256 digests; `staged` and `final` name the folders that the artifact moves
+    between. `times` says when it came into each state.
     """
 
     number: int
@@ -71,6 +76,8 @@ class Entry:
     guarantee: Guarantee
     cost: Fraction
     times: Mapping[State, datetime]
+    head: str
+    source: str | None = None
     artifact: str | None = None
     staged: str | None = None
     final: str | None = None
@@ -79,6 +86,7 @@ class Entry:
 def opening(dataset: str, total: Guarantee, *, salt: str, time: datetime) -> Row:
     """The first event. Its salt keeps those who see hashes in artifacts from guessing what was hashed."""
     cost(total, total)  # refuses a total that cannot be accounted for
+    require_plain(dataset)
     document = {
         "format": FORMAT,
         "dataset": dataset,
@@ -94,11 +102,12 @@ class Account:
 
     >>> from privcube.model.privacy.guarantee import PureDP
     >>> noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
-    >>> account = Account("ledger", [opening("people.csv", PureDP(1), salt="", time=noon)])
+    >>> account = Account("ledger", [opening("people-2030", PureDP(1), salt="", time=noon)])
     >>> account.reserve("0" * 64, PureDP("0.3"), noon).sequence, account.left
     (1, Fraction(7, 10))
     """
 
+    format: str
     dataset: str
     total: Guarantee
     left: Fraction
@@ -112,7 +121,7 @@ class Account:
         if not self.hashes:
             raise LedgerError(subject, expected="the event that opened it", given=Plain("no event: it was emptied"))
 
-    def reserve(self, plan: str, guarantee: Guarantee, time: datetime) -> Row:
+    def reserve(self, plan: str, guarantee: Guarantee, time: datetime, source: str | None = None) -> Row:
         """The event that takes a release out of what is left."""
         _require_digest("plan", plan)
         price = cost(guarantee, self.total)
@@ -127,6 +136,7 @@ class Account:
             "plan": plan,
             "guarantee": _guarantee_document(guarantee),
             "cost": _ratio_text(price),
+            **({} if source is None else {"source": source}),
         }
         return self._grow("reserved", document, time)
 
@@ -168,34 +178,49 @@ class Account:
             if number == 0:
                 _require_format(self._subject, document)
             kind, time = document.pop("event"), datetime.fromisoformat(document.pop("time"))
-            if {name: type(value) for name, value in document.items()} != _FIELDS[kind]:
+            if _event_text(kind, document, time) != row.event:
+                raise ValueError("another spelling, such as a key that is given twice")
+            optional = {"source": str} if kind == "reserved" and "source" in document else {}
+            if {name: type(value) for name, value in document.items()} != {**_FIELDS[kind], **optional}:
                 raise ValueError(kind)
-            self._apply(subject, kind, document, time)
+            self._apply(subject, kind, document, time, row.hash)
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
             raise LedgerError(subject, expected="an event of a ledger", given=Plain("something else")) from None
         self.hashes.append(row.hash)
 
-    def _apply(self, subject: str, kind: str, document: dict[str, Any], time: datetime) -> None:
+    def _apply(self, subject: str, kind: str, document: dict[str, Any], time: datetime, head: str) -> None:
         if (kind == "opened") != (not self.hashes):
             raise LedgerError(subject, expected="one event that opens the ledger, the first", given=kind)
         if kind == "opened":
-            self.dataset = document["dataset"]
-            self.total = _guarantee(document["total"])
-            self.left = _ratio(document["capacity"])
+            self._apply_opened(subject, document)
         elif kind == "reserved":
-            self._apply_reserved(subject, document, time)
+            self._apply_reserved(subject, document, time, head)
         else:
             state = cast(State, kind)  # as it is none of the other two
             number = document.pop("number")
+            if state == "committed":
+                _require_digest(f"{subject}, artifact", document["artifact"])
             entry = self._require_move(subject, number, state)
             self.entries[number] = replace(entry, state=state, times={**entry.times, state: time}, **document)
 
-    def _apply_reserved(self, subject: str, document: dict[str, Any], time: datetime) -> None:
-        number, guarantee, price = document["number"], _guarantee(document["guarantee"]), _ratio(document["cost"])
+    def _apply_opened(self, subject: str, document: dict[str, Any]) -> None:
+        self.format, self.dataset, self.total = document["format"], document["dataset"], _guarantee(document["total"])
+        if self.format == FORMAT:
+            require_plain(self.dataset)
+        if not _SALT.fullmatch(document["salt"]):
+            raise ValueError("salt")
+        self.left = self.total.capacity
+        _require_same(subject, "capacity of its total", self.left, document["capacity"])
+
+    def _apply_reserved(self, subject: str, document: dict[str, Any], time: datetime, head: str) -> None:
+        number, guarantee = document["number"], _guarantee(document["guarantee"])
         if number != len(self.entries) + 1:
             raise LedgerError(subject, expected=f"release {len(self.entries) + 1}", given=number)
         if guarantee.unit != self.total.unit:
             raise LedgerError(subject, expected=f"the unit of the total, {self.total.unit}", given=guarantee.unit)
+        _require_digest(f"{subject}, plan", document["plan"])
+        price = cost(guarantee, self.total)
+        _require_same(subject, "cost of its guarantee", price, document["cost"])
         if price > self.left:
             raise LedgerError(subject, expected="a release within the total", given=Plain("one that overspends it"))
         self.left -= price
@@ -206,6 +231,8 @@ class Account:
             guarantee=guarantee,
             cost=price,
             times={"reserved": time},
+            head=head,
+            source=document.get("source"),
         )
 
     def _require_move(self, subject: str, number: int, state: State) -> Entry:
@@ -221,9 +248,14 @@ class Account:
 
 
 def _row(kind: str, document: dict[str, Any], *, sequence: int, previous: str, time: datetime) -> Row:
-    stated = {**document, "event": kind, "time": time.astimezone(UTC).isoformat(timespec="seconds")}
-    event = json.dumps(stated, sort_keys=True, separators=(",", ":"))  # ASCII alone: every database keeps it as it is
+    event = _event_text(kind, document, time)
     return Row(sequence, previous, event, _hash(sequence, previous, event))
+
+
+def _event_text(kind: str, document: dict[str, Any], time: datetime) -> str:
+    """The one spelling of an event, in ASCII alone: every database keeps it as it is."""
+    stated = {**document, "event": kind, "time": time.astimezone(UTC).isoformat(timespec="seconds")}
+    return json.dumps(stated, sort_keys=True, separators=(",", ":"))
 
 
 def _hash(sequence: int, previous: str, event: str) -> str:
@@ -232,10 +264,10 @@ def _hash(sequence: int, previous: str, event: str) -> str:
 
 def _require_format(subject: str, document: dict[str, Any]) -> None:
     """Before anything else that it says, as a later format may say other things."""
-    if document.get("format") != FORMAT:
+    if document.get("format") not in (FORMAT, NAMED_BY_SOURCE):
         raise LedgerError(
             subject,
-            expected=f"the format {FORMAT!r}, the one that this version of privcube keeps",
+            expected=f"the format {FORMAT!r}, the one that this version of privcube keeps, or an earlier one",
             given=document.get("format"),
         )
 
@@ -251,28 +283,27 @@ def _guarantee_document(guarantee: Guarantee) -> dict[str, Any]:
         "neighbors": guarantee.neighbors,
         "max_rows_per_person": guarantee.max_rows_per_person,
         **({"calibration": "exact"} if guarantee.calibration == "exact" else {}),
+        **({} if guarantee.row == "row" else {"row": guarantee.row}),
     }
 
 
 def _guarantee(document: dict[str, Any]) -> Guarantee:
-    return guarantee_from(
+    guarantee = guarantee_from(
         document["amounts"],
         neighbors=document["neighbors"],
         max_rows_per_person=document["max_rows_per_person"],
         calibration=document.get("calibration", "zcdp"),  # ledgers say it only where it is "exact"
+        row=document.get("row", "row"),
     )
+    if _guarantee_document(guarantee) != document:
+        raise ValueError("a guarantee in another spelling")
+    return guarantee
+
+
+def _require_same(subject: str, what: str, amount: Fraction, stated: str) -> None:
+    if _ratio_text(amount) != stated:
+        raise LedgerError(subject, expected=f"the {what}, {_ratio_text(amount)}", given=stated)
 
 
 def _ratio_text(amount: Fraction) -> str:
     return f"{amount.numerator}/{amount.denominator}"
-
-
-def _ratio(text: str) -> Fraction:
-    """A positive fraction of any length; the square of an epsilon has more digits than `exact` reads."""
-    parts = _RATIO.fullmatch(text)
-    if parts is None:
-        raise ValueError(text)
-    amount = Fraction(int(parts[1]), int(parts[2]))
-    if amount <= 0:
-        raise ValueError(text)
-    return amount

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from threading import Lock
 
 from privcube.model.privacy.composition import remaining
 from privcube.model.privacy.guarantee import Guarantee
@@ -14,6 +15,7 @@ class MemoryLedger:
     def __init__(self, total: Guarantee) -> None:
         self._total = total
         self._charges: list[tuple[str, Guarantee]] = []
+        self._deciding = Lock()  # two threads must not both decide on the same charges
 
     @property
     def remaining(self) -> Fraction:
@@ -22,5 +24,10 @@ class MemoryLedger:
 
     def charge(self, digest: str, guarantee: Guarantee) -> None:
         """Take a release out of the total."""
+        with self._deciding:
+            self.afford(digest, guarantee)
+            self._charges.append((digest, guarantee))
+
+    def afford(self, digest: str, guarantee: Guarantee) -> None:
+        """Refuse what `charge` would refuse by now; nothing changes."""
         remaining(self._total, [*(spent for _, spent in self._charges), guarantee])
-        self._charges.append((digest, guarantee))

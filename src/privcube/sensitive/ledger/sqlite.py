@@ -7,6 +7,9 @@ journal could be back and undo the charge.) The file alone is the ledger; there 
 Whole or absent. A ledger is made under another name and linked to its own, which fails if that exists. So a file that
 is empty or cut short was a ledger once and is refused, never started afresh; of two processes that create, one wins.
 
+Nothing else in it. The schema must be the one table, as it was made: a trigger could delete or change events, a view
+could stand for other ones.
+
 The file is opened by SQLite alone: POSIX drops a process's locks on a file when any descriptor of it is closed.
 """
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -32,6 +35,8 @@ CREATE TABLE privcube_ledger_events (
     event TEXT NOT NULL,
     hash TEXT NOT NULL
 )"""
+_TABLE: Final = "privcube_ledger_events"
+_SCHEMA: Final = "SELECT type, name, sql FROM sqlite_master ORDER BY name <> ?, name"  # ours first
 _SELECT: Final = "SELECT sequence, previous, event, hash FROM privcube_ledger_events ORDER BY sequence"
 _INSERT: Final = "INSERT INTO privcube_ledger_events (sequence, previous, event, hash) VALUES (?, ?, ?, ?)"
 _DAMAGED: Final = "a whole ledger; this file is damaged"
@@ -66,8 +71,13 @@ class SQLiteStore:
             with closing(_connect(self._path)) as connection:
                 return self._rows(connection)
 
-    def create(self, first: Row) -> None:
+    def names(self) -> list[str]:
+        """None: there is one ledger in a file, and the file tells it apart from others."""
+        return []
+
+    def create(self, first: Row, permit: Callable[[Mapping[str, list[Row]]], None]) -> None:
         """Make the file, unless there is one."""
+        permit({})
         with self._plainly():
             descriptor, name = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=self._path.parent)
             os.close(descriptor)
@@ -91,7 +101,21 @@ class SQLiteStore:
         connection.text_factory = lambda text: text.decode("utf-8", "replace")  # bytes that are no text: a bad event
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise LedgerError(self.name, expected=_DAMAGED)
+        self._require_schema(connection)
         return [Row(*row) for row in connection.execute(_SELECT)]
+
+    def _require_schema(self, connection: sqlite3.Connection) -> None:
+        """The one table, as it was made, and nothing that could change its rows by itself."""
+        found = connection.execute(_SCHEMA, [_TABLE]).fetchall()
+        if not found or found[0][1] != _TABLE:
+            raise LedgerError(self.name, expected=_EXPECTED[sqlite3.SQLITE_ERROR])
+        for kind, name, made_by in found:
+            if (kind, name, made_by) != ("table", _TABLE, _CREATE.strip()):
+                raise LedgerError(
+                    self.name,
+                    expected=f"the table {_TABLE} as it was made, and nothing else",
+                    given=Plain(f"a {kind} {name!r}" if name != _TABLE else f"another {kind}"),
+                )
 
     @contextmanager
     def _plainly(self) -> Iterator[None]:

@@ -30,12 +30,17 @@ _LARGEST: Final = Fraction(10**30)
 
 def discrete_gaussian(variance: Fraction, count: int, source: Source = system_words) -> NDArray[np.int64]:
     """Independent draws of discrete Gaussian noise."""
-    if not isinstance(variance, Fraction) or not _SMALLEST <= variance <= _LARGEST:
-        raise GuaranteeError("noise variance", expected="a fraction from 1e-15 to 1e30", given=variance)
+    check_variance(variance)
     if variance > _LARGEST_TABLE_VARIANCE or count < 1000 + 400 * isqrt(int(variance)):  # draws for a table to be worth
         return wide_gaussian(variance, count, source)
     magnitude = _table(variance).draw(count, source)
     return signed(magnitude, source)
+
+
+def check_variance(variance: Fraction) -> None:
+    """A variance that is exact and within what the sampler is built for."""
+    if not isinstance(variance, Fraction) or not _SMALLEST <= variance <= _LARGEST:
+        raise GuaranteeError("noise variance", expected="a fraction from 1e-15 to 1e30", given=variance)
 
 
 @lru_cache(maxsize=64)

@@ -41,22 +41,27 @@ _LOST_DIGITS: Final = 30
 
 def max_norm_noise(scale: Fraction, sizes: Sequence[int], source: Source = system_words) -> list[NDArray[np.int64]]:
     """One draw for groups of these numbers of rows."""
+    check_bundle(scale, sizes)
+    if len(sizes) == 1:
+        return [discrete_laplace(scale, sizes[0], source)]
+    radius = drawn_index(partial(_known_radius_weights, scale, tuple(sorted(Counter(sizes).items()))), source)
+    singles = iter((uniform_below(2 * radius + 1, sum(size == 1 for size in sizes), source) - radius).reshape(-1, 1))
+    supports = {size: partial(_support_weights, size, radius) for size in set(sizes)}
+    return [next(singles) if size == 1 else _ball_point(size, radius, supports[size], source) for size in sizes]
+
+
+def check_bundle(scale: Fraction, sizes: Sequence[int]) -> None:
+    """A scale and groups that the sampler is built for."""
     check_scale(scale)
     if not sizes or min(sizes) < 1:
         raise GuaranteeError("bundle", expected="groups of at least one row", given=list(sizes)[:5])
-    if len(sizes) == 1:
-        return [discrete_laplace(scale, sizes[0], source)]
     most = largest_scale(sum(sizes))
-    if scale > most:
+    if len(sizes) > 1 and scale > most:
         raise GuaranteeError(
             "bundle",
             expected=f"a scale of at most {most:,} for {sum(sizes):,} rows; noise its groups one by one",
             given=scale,
         )
-    radius = drawn_index(partial(_known_radius_weights, scale, tuple(sorted(Counter(sizes).items()))), source)
-    singles = iter((uniform_below(2 * radius + 1, sum(size == 1 for size in sizes), source) - radius).reshape(-1, 1))
-    supports = {size: partial(_support_weights, size, radius) for size in set(sizes)}
-    return [next(singles) if size == 1 else _ball_point(size, radius, supports[size], source) for size in sizes]
 
 
 def _ball_point(size: int, radius: int, support: Callable[[int], Cumulative], source: Source) -> NDArray[np.int64]:

@@ -37,11 +37,16 @@ _CELL_BITS: Final = CELLS.bit_length() - 1
 
 def rounded_gaussian(variance: Fraction, count: int, source: Source = system_words) -> NDArray[np.int64]:
     """Independent draws of rounded Gaussian noise."""
-    if not isinstance(variance, Fraction) or not _SMALLEST <= variance <= _LARGEST:
-        raise GuaranteeError("noise variance", expected="a fraction from 1e-15 to 1e30", given=variance)
+    check_rounded_variance(variance)
     if variance > _LARGEST_TABLE_VARIANCE or count < 1000 + 400 * isqrt(int(variance)):  # draws for a table to be worth
         return rounded_deviates(variance, NormalDeviates.draw(count, source))
     return signed(_table(variance).draw(count, source), source)
+
+
+def check_rounded_variance(variance: Fraction) -> None:
+    """Refuse what is too narrow to matter or too wide for whole numbers of 64 bits."""
+    if not isinstance(variance, Fraction) or not _SMALLEST <= variance <= _LARGEST:
+        raise GuaranteeError("noise variance", expected="a fraction from 1e-15 to 1e30", given=variance)
 
 
 def rounded_deviates(variance: Fraction, deviates: NormalDeviates) -> NDArray[np.int64]:
