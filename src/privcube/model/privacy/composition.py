@@ -24,15 +24,15 @@ See THEORY section 1.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
 from privcube.errors import GuaranteeError, Plain
 from privcube.model.amounts import shown, shown_down
 from privcube.model.privacy.gaussian_profile import mu_squared_of_pure
-from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Currency, Guarantee, PureDP
+from privcube.model.privacy.guarantee import SMALLEST, ApproxDP, Currency, Guarantee, PureDP
 
 
 @dataclass(frozen=True)
@@ -49,68 +49,121 @@ class Account:
         return self.limit - self.spent
 
 
-def accounts(total: Guarantee, spent: Sequence[Guarantee]) -> list[Account]:
-    """The accounts that all these releases can be entered in, the one with the largest part left first.
+@dataclass(frozen=True)
+class Spending:
+    """The accounts that hold all releases under a total so far, the one with the largest part left first.
 
-    >>> exact = ApproxDP(1, "1e-6", calibration="exact")
-    >>> [each.currency for each in accounts(exact, [exact])], [each.currency for each in accounts(exact, [PureDP(1)])]
-    (['mu^2'], ['epsilon', 'mu^2'])
+    `sums` is the currency that every release has a cost in: of a total in (epsilon, delta) rho or mu^2, None until the
+    first release decides.
+
+    >>> total = ApproxDP(1, "1e-6", calibration="exact")
+    >>> [each.currency for each in Spending.of(total, [PureDP("0.01")]).accounts]
+    ['mu^2', 'epsilon']
+    >>> [each.currency for each in Spending.of(total, [PureDP("0.5")]).accounts]
+    ['epsilon']
     """
-    for release in (total, *spent):
-        _require_same_unit(release, total)
-    found = []
-    for currency, limit in _limits(total, spent).items():
-        costs = [_COST[currency](release) for release in spent]
-        known = [each for each in costs if each is not None]
-        if len(known) == len(costs):
-            found.append(Account(currency, sum(known, Fraction(0)), limit))
-    return sorted(found, key=lambda each: each.left / each.limit, reverse=True)
+
+    total: Guarantee
+    accounts: tuple[Account, ...]
+    sums: Currency | None = None
+
+    @classmethod
+    def of(cls, total: Guarantee, spent: Iterable[Guarantee] = ()) -> Spending:
+        """What is spent after some releases, one after the other; refuses one that overspends the total."""
+        _require_same_unit(total, total)
+        found = cls(total, _opened(total, total.currency))
+        for release in spent:
+            found = found.after(release)
+        return found
+
+    @property
+    def account(self) -> Account:
+        """The account with the largest part left."""
+        return self.accounts[0]
+
+    def after(self, release: Guarantee) -> Spending:
+        """The accounts after one more release; refuses it if none of them holds it."""
+        _require_same_unit(release, self.total)
+        sums = self.sums or _decided(self.total, release)
+        before = self.accounts if self.sums else _opened(self.total, sums)
+        able = []
+        for each in before:
+            price = price_in(each.currency, release)
+            if price is not None:
+                able.append(Account(each.currency, each.spent + price, each.limit))
+        if not able:
+            raise _wrong_kind(self.total, sums, release)
+        able.sort(key=lambda each: each.left / each.limit, reverse=True)
+        if able[0].left < 0:
+            raise _too_dear(self.total, next(each for each in before if each.currency == able[0].currency), release)
+        return Spending(self.total, tuple(each for each in able if each.left >= 0), sums)
 
 
-def account_of(total: Guarantee, spent: Sequence[Guarantee]) -> Account:
-    """The account by which a total holds some releases; refuses the last of them if none does.
+def price_in(currency: Currency, release: Guarantee) -> Fraction | None:
+    """What a release costs in a currency; None if it has no price in it.
 
-    >>> account_of(PureDP(1), [PureDP("0.1")] * 3).left
-    Fraction(7, 10)
+    >>> from privcube.model.privacy.guarantee import ZCDP
+    >>> price_in("epsilon", PureDP("0.1")), price_in("rho", PureDP("0.1")), price_in("epsilon", ZCDP(1))
+    (Fraction(1, 10), Fraction(1, 200), None)
     """
-    found = accounts(total, spent)
-    if found and found[0].left >= 0:
-        return found[0]
-    *before, last = spent
-    if not found:
-        raise _wrong_kind(total, last)
-    usable = {each.currency for each in found}
-    left = next(each for each in accounts(total, before) if each.currency in usable)
-    price = next(each.spent for each in found if each.currency == left.currency) - left.spent
-    raise GuaranteeError(
-        "privacy budget",
-        expected=f"a release that costs at most what is left, {shown_down(left.left)}",
-        given=Plain(f"one that costs {shown(price)}"),
-    )
+    return _PRICE[currency](release)
 
 
-def cost(spent: Guarantee, total: Guarantee) -> Fraction:
-    """What a release takes out of a total that is kept in one account, that of the total's own currency.
+def room(spending: Spending) -> ApproxDP | None:
+    """Under a total in (epsilon, delta), the largest release of that kind that still fits; None if none does.
 
-    >>> cost(PureDP("0.1"), PureDP(1)), cost(PureDP("0.1"), ZCDP(1))
-    (Fraction(1, 10), Fraction(1, 200))
+    Its delta is that of the total, its epsilon one of at least a thousand steps up to that of the total.
+
+    >>> total = ApproxDP(1, "1e-6", calibration="exact")
+    >>> print(room(Spending.of(total, [total.with_amount("0.5")])))
+    epsilon = 0.841, delta = 0.000001, adding or removing one row
     """
-    _require_same_unit(spent, total)
-    price = _COST[total.currency](spent)
-    if price is None:
-        raise _wrong_kind(total, spent)
-    return price
+    total, sums = spending.total, spending.sums or spending.total.currency
+    account = next((each for each in spending.accounts if each.currency == sums), None)
+    if not isinstance(total, ApproxDP) or account is None:
+        return None
+    one = replace(total, calibration="exact" if sums == "mu^2" else "zcdp")
+    step = Fraction(1, 1000)
+    while total.epsilon < 1000 * step:
+        step /= 10
+    while total.epsilon >= 10_000 * step:
+        step *= 10
+    fits, exceeds = 0, int(total.epsilon / step) + 1
+    while exceeds - fits > 1:
+        tried = (fits + exceeds) // 2
+        fits, exceeds = (tried, exceeds) if one.with_amount(tried * step).capacity <= account.left else (fits, tried)
+    return one.with_amount(fits * step) if fits and fits * step >= SMALLEST else None
 
 
-def remaining(total: Guarantee, spent: Sequence[Guarantee]) -> Fraction:
-    """What is left of a total after some releases, which must not overspend it, in the account that holds them.
+def remaining(total: Guarantee, spent: Iterable[Guarantee]) -> Fraction:
+    """What is left of a total after some releases, which must not overspend it, in the account with most of it left.
 
     >>> remaining(PureDP(1), [PureDP("0.1")] * 3)
     Fraction(7, 10)
     """
-    for number in range(len(spent)):
-        account_of(total, spent[: number + 1])
-    return account_of(total, spent).left
+    return Spending.of(total, spent).account.left
+
+
+def is_same_total(one: Guarantee, other: Guarantee) -> bool:
+    """Whether two totals promise the same. Their calibrations only say how sums are kept that begin with pure releases.
+
+    >>> is_same_total(ApproxDP(1, "1e-6", calibration="exact"), ApproxDP(1, "1e-6", calibration="zcdp"))
+    True
+    """
+    return (one.kind, one.amounts, one.unit) == (other.kind, other.amounts, other.unit)
+
+
+def _opened(total: Guarantee, sums: Currency) -> tuple[Account, ...]:
+    """The empty accounts of a total."""
+    if not isinstance(total, ApproxDP):
+        return (Account(total.currency, Fraction(0), total.capacity),)
+    limit = total.mu_squared if sums == "mu^2" else total.rho
+    return Account(sums, Fraction(0), limit), Account("epsilon", Fraction(0), total.epsilon)
+
+
+def _decided(total: Guarantee, first: Guarantee) -> Currency:
+    """The currency of the sums of a total, given its first release."""
+    return first.currency if isinstance(total, ApproxDP) and not isinstance(first, PureDP) else total.currency
 
 
 def _require_same_unit(spent: Guarantee, total: Guarantee) -> None:
@@ -120,25 +173,28 @@ def _require_same_unit(spent: Guarantee, total: Guarantee) -> None:
         raise GuaranteeError("calibration", expected="exact or zcdp (the classic constant has no exact accounting)")
 
 
-def _wrong_kind(total: Guarantee, spent: Guarantee) -> GuaranteeError:
-    expected = (
-        "a pure guarantee, as the total is pure"
-        if isinstance(total, PureDP)
-        else "a pure guarantee or calibration exact, as the first release under this total decided"
+def _too_dear(total: Guarantee, account: Account, release: Guarantee) -> GuaranteeError:
+    price = price_in(account.currency, release)
+    assert price is not None
+    named = f" {account.currency}" if isinstance(total, ApproxDP) else ""
+    cheaper = ""
+    if account.currency == "rho" and isinstance(release, ApproxDP) and release.rho <= account.left:
+        cheaper = f" (with calibration zcdp this one costs {shown(release.rho)})"
+    return GuaranteeError(
+        "privacy budget",
+        expected=f"a release that costs at most what is left,{named} {shown_down(account.left)}{cheaper}",
+        given=Plain(f"one that costs {shown(price)}"),
     )
-    return GuaranteeError("release", expected=expected, given=Plain(str(spent)))
 
 
-def _limits(total: Guarantee, spent: Sequence[Guarantee]) -> dict[Currency, Fraction]:
-    """How much of each currency implies the total; accounts that are equally full are shown in this order."""
+def _wrong_kind(total: Guarantee, sums: Currency, release: Guarantee) -> GuaranteeError:
     if isinstance(total, PureDP):
-        return {"epsilon": total.epsilon}
-    if isinstance(total, ZCDP):
-        return {"rho": total.rho}
-    decisive = spent[0] if spent and not isinstance(spent[0], PureDP) else total
-    if decisive.currency == "mu^2":
-        return {"mu^2": total.mu_squared, "epsilon": total.epsilon}
-    return {"rho": total.rho, "epsilon": total.epsilon}
+        expected = "a pure guarantee, as the total is pure"
+    elif sums == "mu^2" and release.currency == "rho":
+        expected = "a pure guarantee or calibration exact, as the first release under this total decided"
+    else:
+        expected = "a pure guarantee, as earlier pure releases leave nothing for others"
+    return GuaranteeError("release", expected=expected, given=Plain(str(release)))
 
 
 def _epsilon(spent: Guarantee) -> Fraction | None:
@@ -159,7 +215,7 @@ def _mu_squared(spent: Guarantee) -> Fraction | None:
     return spent.mu_squared if isinstance(spent, ApproxDP) and spent.calibration == "exact" else None
 
 
-_COST: Final[dict[Currency, Callable[[Guarantee], Fraction | None]]] = {
+_PRICE: Final[dict[Currency, Callable[[Guarantee], Fraction | None]]] = {
     "epsilon": _epsilon,
     "rho": _rho,
     "mu^2": _mu_squared,

@@ -27,7 +27,7 @@ Calibration = Literal["exact", "zcdp", "classic"]
 Currency = Literal["epsilon", "rho", "mu^2"]
 NoiseKind = Literal["laplace", "discrete_gaussian", "rounded_gaussian"]
 
-_SMALLEST: Final = Fraction(1, 10**12)  # epsilon or rho: anything smaller is a mistake
+SMALLEST: Final = Fraction(1, 10**12)  # epsilon or rho: anything smaller is a mistake
 _LARGEST: Final = Fraction(10**9)  # epsilon or rho: anything larger is a mistake
 _MOST_ROWS: Final = 10**9  # of a person: a larger bound is a mistake
 
@@ -315,7 +315,7 @@ def guarantee_from(
 
 def _budget(name: str, amount: Amount) -> Fraction:
     value = exact(amount, name, GuaranteeError)
-    if not _SMALLEST <= value <= _LARGEST:
+    if not SMALLEST <= value <= _LARGEST:
         raise GuaranteeError(name, expected="an amount from 1e-12 to 1e9", given=amount)
     return value
 
