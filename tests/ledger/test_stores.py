@@ -87,7 +87,7 @@ def test_many_parts_of_every_kind_fit_exactly(location: str, total: Guarantee) -
     for share in parts:
         ledger.charge(PLAN, part(capacity * share / sum(parts), max_rows_per_person=total.max_rows_per_person))
     assert ledger_at(location, total).remaining == 0
-    with pytest.raises(GuaranteeError, match="what is left, (rho )?0,"):
+    with pytest.raises(GuaranteeError, match=r"what is left, (rho )?0,"):
         ledger.charge(PLAN, part("1e-12", max_rows_per_person=total.max_rows_per_person))
     assert len(ledger.entries()) == 30
 
