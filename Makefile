@@ -4,11 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install --constraint constraints.txt
 
+# Bytecode is kept wherever it is turned off, too: tests start some hundred interpreters.
+export PYTHONDONTWRITEBYTECODE :=
+
 # One more than cores: some tests wait for Spark, for databases and for other processes.
 WORKERS = $$($(BIN)/python -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count()))(0)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench audit experiments docs clean
+.PHONY: help demo test check bench audit attack experiments docs clean
 
 help:
 	@echo "make demo    install privcube in .venv and run the main job on an example, in privcube-demo"
@@ -16,6 +19,7 @@ help:
 	@echo "make check   lint, types, import contracts, doctests, generated pages"
 	@echo "make bench   measure speed and memory"
 	@echo "make audit   attack the noise with a million runs a side, 10,000 plans, 300 kills (half an hour)"
+	@echo "make attack  fuzz inputs 100,000 times, compare neighbors on every engine, mutate the privacy core (hours)"
 	@echo "make experiments   regenerate docs/results and the pages accuracy.md and scale.md in docs/guide (half an hour)"
 	@echo "make docs    regenerate the generated pages (docs/cli.md)"
 	@echo "make clean   remove .venv and caches"
@@ -57,13 +61,26 @@ bench: $(VENV)/.development
 	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/counting.py
+	$(BIN)/python benchmarks/checking.py
 	$(BIN)/python benchmarks/sql_counting.py
 	$(BIN)/python benchmarks/spark_counting.py
 
 audit: $(VENV)/.development
 	PRIVCUBE_AUDIT_BUNDLES=1000000 PRIVCUBE_AUDIT_PLANS=10 PRIVCUBE_AUDIT_SCHEMAS=75 PRIVCUBE_KILLS=300 $(BIN)/python -m pytest \
-	  tests/audit tests/cli/test_kills.py tests/ledger/test_races_and_crashes.py tests/planning/test_random_plans.py tests/planning/test_any_schema.py \
-	  tests/planning/search/test_annealing.py tests/golden/test_whole_releases.py
+	  tests/audit tests/cli/test_kills.py tests/ledger/test_races_and_crashes.py tests/planning/test_random_plans.py \
+	  tests/planning/test_any_schema.py tests/planning/search/test_annealing.py tests/golden/test_whole_releases.py \
+	  tests/golden/test_reference.py
+
+$(VENV)/.attack: $(VENV)/.development
+	@echo "installing the tool that makes mutants"
+	@$(PIP) --editable '.[attack]'
+	@touch $@
+
+attack: $(VENV)/.attack
+	PRIVCUBE_ATTACK=500 PRIVCUBE_KILLS=10000 PRIVCUBE_AUDIT_SCHEMAS=75 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
+	  tests/attack tests/noise tests/cli/test_neighbors.py tests/cli/test_kills.py tests/ledger \
+	  tests/released/artifact/test_every_byte.py tests/released/artifact/test_hostile.py tests/planning/test_any_schema.py
+	$(BIN)/python tools/mutants.py
 
 experiments: $(VENV)/.development
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m experiments all

@@ -39,7 +39,7 @@ def run(folder: Path, quick: bool) -> None:
     effort: Effort = "fast" if quick else "normal"
     guarantees = [pc.PureDP(epsilon) for epsilon in epsilons]
     rows = simulated(
-        names, (*PAPER, AUTO), guarantees, effort, repetitions=3 if quick else 5, workers=1 if quick else 2
+        names, (*PAPER, AUTO), guarantees, effort, repetitions=2 if quick else 5, workers=1 if quick else 2
     )
     write_rows(folder / "accuracy.csv", rows)
     summarize(folder, names, (1, 2) if quick else (1, 2, 3, 4))

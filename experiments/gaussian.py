@@ -30,7 +30,9 @@ def run(folder: Path, quick: bool) -> None:
     names = ("Q1",) if quick else WORKLOADS
     guarantees = [pc.ApproxDP(epsilon, DELTA) for epsilon in epsilons]
     choices = (*PAPER, RESIDUAL)
-    rows = accuracy.simulated(names, choices, guarantees, "fast", repetitions=3, workers=1 if quick else 2)
+    rows = accuracy.simulated(
+        names, choices, guarantees, "fast", repetitions=2 if quick else 3, workers=1 if quick else 2
+    )
     write_rows(folder / "gaussian.csv", rows)
     write_rows(folder / "calibration.csv", calibration(epsilons))
     written = read_rows(folder / "gaussian.csv")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from privcube import errors as errors
     from privcube import linear as linear
     from privcube.model.attribute import Attribute as Attribute
+    from privcube.model.columns.dates import Dates as Dates
     from privcube.model.documents.spec import Spec as Spec
     from privcube.model.levels import Level as Level
     from privcube.model.plan import Plan as Plan
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from privcube.model.schema import Schema as Schema
     from privcube.model.workload import Axis as Axis
     from privcube.model.workload import Workload as Workload
+    from privcube.pipeline import check as check
     from privcube.pipeline import release as release
     from privcube.planning.explanation import explain as explain
     from privcube.planning.planner import plan as plan
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Attribute": "model.attribute",
+    "Dates": "model.columns.dates",
     "Level": "model.levels",
     "Schema": "model.schema",
     "Axis": "model.workload",
@@ -45,6 +48,7 @@ _HOME = {
     "plan": "planning.planner",
     "plan_for": "planning.targets",
     "explain": "planning.explanation",
+    "check": "pipeline",
     "release": "pipeline",
     "Release": "released.release",
     "verify": "released.artifact.verification",

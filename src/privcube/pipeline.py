@@ -13,32 +13,38 @@ from typing import Any, Final
 
 from privcube.errors import GuaranteeError, LedgerError, Plain, PlanError, SpecError, Told
 from privcube.model.amounts import shown
-from privcube.model.documents.request import WorkloadRequest
+from privcube.model.columns.text_files import TextFile
+from privcube.model.documents.draft_text import draft_text
 from privcube.model.documents.spec import DataSource, Spec
 from privcube.model.plan import Plan
 from privcube.model.privacy.composition import Account, Spending
-from privcube.model.privacy.guarantee import Guarantee, PureDP, pure_instead
+from privcube.model.privacy.guarantee import Guarantee, pure_instead
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
 from privcube.released.artifact.manifest import amounts_text
 from privcube.released.artifact.rehearsal import rehearse
 from privcube.released.artifact.store import is_unchanged, stage, synced_folder
 from privcube.released.release import Release
-from privcube.sensitive.drafting import draft_schema
 from privcube.sensitive.engine import Ledger
 from privcube.sensitive.gate import measure
 from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, find_ledger, open_ledger
+from privcube.sensitive.reading.checking import look_over
+from privcube.sensitive.reading.drafting import draft_of
+from privcube.sensitive.reading.report import DataReport
 from privcube.sensitive.sources import engine_for
 
 
-def draft_spec(source: str | Path) -> Spec:
-    """A spec for a CSV file, with attributes drafted from the data; a release refuses it until they are confirmed."""
-    return Spec(
-        data=DataSource(source=str(source)),
-        guarantee=PureDP(1),
-        schema=draft_schema(source),
-        request=WorkloadRequest(all_kway=(1,)),
-    )
+def draft(
+    source: str, *, table: str | None = None, query: str | None = None, text: TextFile | None = None, shown: str = ""
+) -> str:
+    """The text of a spec for a source, with attributes drafted from the data; a release refuses it until confirmed.
+
+    `shown` is the source as the spec is to name it, if it is not the same.
+    """
+    found = draft_of(engine_for(source, table, query, text))
+    written = {} if text is None else text.document
+    data = {"source": shown or source, "table": table, "query": query, **written}
+    return draft_text(data, found.attributes, found.left_out, found.person)
 
 
 def release(
@@ -49,6 +55,7 @@ def release(
     person: str | None = None,
     table: str | None = None,
     query: str | None = None,
+    text: TextFile | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Count the source, add the plan's noise once, and recover the tables.
@@ -56,7 +63,8 @@ def release(
     The source is a path, a URL, a Spark DataFrame, or a table of pandas, polars, pyarrow, DuckDB or another library
     that has `__arrow_c_stream__`; `table` or `query` selects what to read from a database, and `person` names the
     column that identifies the protected unit. A query needs a person, or a guarantee that protects a row of the query.
-    Without a ledger, the release is checked only against its own guarantee, and nothing records what was spent.
+    `text` says how text files are written. Without a ledger, the release is checked only against its own guarantee, and
+    nothing records what was spent.
 
     Tables are recovered when the first one is requested, or before this returns if `progress` is given, which is
     called at every stage (`privcube.progress`).
@@ -80,7 +88,7 @@ def release(
             )
         if payer.ledger is None:
             payer.ledger = MemoryLedger(plan.guarantee)
-        engine = engine_for(source, table, query)
+        engine = engine_for(source, table, query, text)
         payer.source = payer.source or _source_read(source, table, query, person)
         measured = measure(plan, engine, payer, person=person, progress=progress or silent)
         made = Release(measured, payer.provenance)
@@ -93,6 +101,32 @@ def _source_read(source: Any, table: str | None, query: str | None, person: str 
     """What a ledger records of a source that no spec names."""
     name = str(source) if isinstance(source, str | Path) else f"{type(source).__module__}.{type(source).__name__}"
     return source_name(DataSource(source=name, table=table, query=query, person=person))
+
+
+def check(
+    spec: Spec | str | Path, source: Any = None, *, folder: Path | None = None, progress: Progress = silent
+) -> DataReport:
+    """Look the data of a spec over, before anything is charged; nothing is published.
+
+    The report is about the data: do not publish it. Choices made from it are not covered by the guarantee. `source`
+    stands in for the spec's, such as a data frame; paths are relative to `folder`, by default that of the spec.
+    """
+    declared = spec if isinstance(spec, Spec) else Spec.read(spec)
+    base = folder if folder is not None else Path() if isinstance(spec, Spec) else Path(spec).parent
+    data = declared.data
+    if source is None:
+        place = data.source if is_url(data.source) else str(base / data.source)
+        engine = engine_for(place, data.table, data.query, data.text)
+    else:
+        engine = engine_for(source)
+    return look_over(
+        engine,
+        declared.schema,
+        person=data.person,
+        max_rows_per_person=declared.guarantee.max_rows_per_person,
+        text=data.text,
+        progress=progress,
+    )
 
 
 def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), progress: Progress = silent) -> Path:
@@ -128,6 +162,7 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
             person=spec.data.person,
             table=spec.data.table,
             query=spec.data.query,
+            text=spec.data.text,
             progress=progress,
         )
         digest = stage(made, staged, progress)
@@ -148,7 +183,7 @@ def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
     """The plan of a spec; a plan made earlier must still match the spec."""
     spec.schema.require_confirmed()
     if plan is None:
-        return plan_as(spec.workload, spec.guarantee, spec.options, progress=progress)
+        return plan_as(spec.workload, spec.guarantee, spec.options, or_pure=spec.may_be_pure, progress=progress)
     if plan.workload != spec.workload or plan.guarantee not in (spec.guarantee, pure_instead(spec.guarantee)):
         raise PlanError(
             "plan",

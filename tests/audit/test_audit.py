@@ -22,8 +22,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.special import log_ndtr
-from scipy.stats import beta
+from scipy.special import betaincinv, log_ndtr
 
 from privcube import ZCDP, ApproxDP, PureDP, Schema, Workload, plan
 from privcube.model.groups import MatrixGroup
@@ -55,8 +54,8 @@ def epsilon_lower_bound(here: np.ndarray, there: np.ndarray, delta: float) -> fl
         if low > delta and np.log((low - delta) / high) > best:
             best, threshold = np.log((low - delta) / high), candidate
     hits, misses = int(np.sum(rest >= threshold)), int(np.sum(there >= threshold))
-    low = beta.ppf(RISK, hits, len(rest) - hits + 1)
-    high = beta.ppf(1 - RISK, misses + 1, len(there) - misses) if misses < len(there) else 1.0
+    low = betaincinv(hits, len(rest) - hits + 1, RISK)
+    high = betaincinv(misses + 1, len(there) - misses, 1 - RISK) if misses < len(there) else 1.0
     return float(np.log((low - delta) / high)) if low > delta else -np.inf
 
 

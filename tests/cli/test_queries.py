@@ -27,7 +27,7 @@ def write(tmp_path: Path, write_spec: Callable[..., Path]) -> Callable[[str], Pa
         connection.execute("CREATE TABLE people AS SELECT i AS id, 'F' AS sex, i AS age FROM range(10) AS t(i)")
 
     def written(unit: str) -> Path:
-        data = f'source = "people.duckdb"\nquery = "{QUERY}"\n{unit}'
+        data = f'source = "people.duckdb"\ndataset = "people"\nquery = "{QUERY}"\n{unit}'
         return write_spec(data=data, privacy=PRIVACY, plan='strategy = "marginals"')
 
     return written

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -112,6 +113,7 @@ def test_release_as_json(said: Said, ready: Path) -> None:
         "cells": 32,
         "guarantee": "epsilon = 1 (pure), adding or removing one row",
         "amounts": {"epsilon": "1"},
+        "warnings": [],
         "ledger": {
             "dataset": "people-2030",
             "guarantee": "epsilon = 2.5 (pure), adding or removing one row",
@@ -366,12 +368,12 @@ def ledger_of(folder: Path) -> DurableLedger:
 
 def test_a_plan_warns_of_values_that_may_stop_its_release(said: Said, ready: Path) -> None:
     warning = "Warning     Values that are missing or undeclared may stop the release: "
-    assert f"{warning}sex, age.\n" in said("plan", "spec.toml")
+    assert f"{warning}sex, age. If" in said("plan", "spec.toml")
     spec = ready / "spec.toml"
     text = spec.read_text(encoding="utf-8")
     policies = 'missing = "category"\nother = "category"'
     spec.write_text(text.replace('name = "sex"', f'name = "sex"\n{policies}'), encoding="utf-8")
-    assert f"{warning}age.\n" in said("plan", "spec.toml")
+    assert f"{warning}age. If" in said("plan", "spec.toml")
     spec.write_text(text.replace('name = "', f'{policies}\nname = "'), encoding="utf-8")
     assert "Warning" not in said("plan", "spec.toml")
 
@@ -486,11 +488,44 @@ def test_ledger_commands_that_are_none(here: Here, arguments: list[str]) -> None
     assert "No such command" in result.err or "Usage: privcube ledger" in result.out + result.err
 
 
-def test_a_ledger_in_rho(said: Said, write_spec: Write, write_people: Callable[[], Path]) -> None:
+def test_a_ledger_in_mu_squared(said: Said, write_spec: Write, write_people: Callable[[], Path]) -> None:
     write_people()
     write_spec(privacy='epsilon = "1"\ndelta = "1e-6"\nledger = "l.db"\ntotal_epsilon = "2"\ntotal_delta = "1e-6"')
-    assert "Ledger      rho 0.0" in said("release", "spec.toml")
+    assert "Ledger      mu^2 0.1" in (shown := said("release", "spec.toml"))
+    assert "Room        a release of up to epsilon 1." in shown
+    assert "Left        mu^2 0.1" in (shown := said("ledger", "spec.toml"))
+    assert "Room        a release of up to epsilon 1." in shown
+    document = json.loads(said("ledger", "spec.toml", "--json"))
+    assert document["currency"] == "mu^2"
+    assert Fraction(document["spent"]) == sum(Fraction(each["cost"]) for each in document["releases"])
+
+
+def test_a_ledger_in_rho(said: Said, write_spec: Write, write_people: Callable[[], Path]) -> None:
+    """Discrete noise, as it was drawn when the ledger was made; a release of today is then paid in rho as well."""
+    write_people()
+    privacy = 'epsilon = "1"\ndelta = "1e-6"\nledger = "l.db"\ntotal_epsilon = "2"\ntotal_delta = "1e-6"'
+    write_spec(privacy=f'{privacy}\ncalibration = "zcdp"')
+    assert "Ledger      rho 0.0" in (shown := said("release", "spec.toml"))
+    assert "(through zCDP: rho adds up)" in shown
+    write_spec(privacy=privacy)
+    assert "Ledger      rho 0.0" in said("release", "spec.toml", "--output", "two")
     assert "Left        rho 0.0" in said("ledger", "spec.toml")
+
+
+def test_a_plan_is_pure_only_if_no_more_is_left_for_others(
+    said: Said, write_spec: Write, write_people: Callable[[], Path]
+) -> None:
+    """A pure plan takes a larger part of a total; it is taken where the release takes all of it anyway."""
+    write_people()
+    write_spec(privacy='epsilon = "0.5"\ndelta = "1e-6"\nledger = "l.db"\ntotal_epsilon = "1"\ntotal_delta = "1e-6"')
+    assert "epsilon = 0.5, delta = 0.000001" in said("plan", "spec.toml")
+    assert "Ledger      mu^2 0.0" in said("release", "spec.toml")
+    write_spec(privacy='epsilon = "1"\ndelta = "1e-6"\nledger = "m.db"\ntotal_epsilon = "1"\ntotal_delta = "1e-6"')
+    assert "epsilon = 1 (pure)" in said("plan", "spec.toml")
+    shown = said("release", "spec.toml", "--output", "two")
+    assert "Guarantee   epsilon = 1 (pure)" in shown
+    assert "Ledger      epsilon 0 of 1 left after 1 release" in shown
+    assert "Room        none: the total is spent" in shown
 
 
 def test_check_finds_a_folder_that_was_changed_or_moved(said: Said, here: Here, ready: Path) -> None:

@@ -32,6 +32,8 @@ ARROW_TYPES = {
     "boolean": pa.bool_(),
     "decimal": pa.decimal128(38, 20),
     "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "instant": pa.timestamp("us", "America/New_York"),
 }
 
 
@@ -164,7 +166,9 @@ def numpy_column(kind: str, values: list[Any]) -> pd.Series:
     """What pandas makes of values by itself: integers with a gap become floats, much else objects."""
     if kind == "integer" and None in values:
         return pd.Series([np.nan if value is None else float(value) for value in values], dtype=np.float64)
-    dtypes = {"text": "str", "integer": np.int64, "float": np.float64}
+    dtypes: dict[str, Any] = {"text": "str", "integer": np.int64, "float": np.float64, "timestamp": "datetime64[us]"}
+    if kind == "instant":
+        return pd.Series(pd.to_datetime(pd.Series(values, dtype=object), utc=True))
     if kind == "boolean" and None not in values:
         return pd.Series(values, dtype=np.bool_)
     return pd.Series(values, dtype=dtypes.get(kind, object))
@@ -175,6 +179,8 @@ def told_by_numpy(columns: Columns) -> Columns:
     for name, (kind, values) in columns.items():
         if kind == "integer" and None in values:
             told[name] = "float", [None if value is None else float(value) for value in values]
+        elif kind == "instant" or kind == "timestamp":
+            told[name] = kind, values
         elif kind in ("decimal", "date") or (kind == "boolean" and None in values):
             told[name] = "text", [plainly(value) for value in values]
         else:
@@ -222,7 +228,7 @@ NEVER: dict[str, list[Any]] = {"text": ["never said"], "integer": [77_777], "flo
 
 POLARS_TYPES = {
     "text": pl.String, "integer": pl.Int64, "float": pl.Float64, "boolean": pl.Boolean,
-    "decimal": pl.Decimal(38, 20), "date": pl.Date,
+    "decimal": pl.Decimal(38, 20), "date": pl.Date, "timestamp": pl.Datetime("us"), "instant": pl.Datetime("us", "UTC"),
 }  # fmt: skip
 
 

@@ -28,7 +28,8 @@ from factories import Columns, Source, arrow_table
 
 PASSWORD = "s3cret/p@ss"
 TYPES = {
-    "text": "TEXT", "integer": "INT8", "float": "FLOAT8", "boolean": "BOOLEAN", "decimal": "NUMERIC", "date": "DATE"
+    "text": "TEXT", "integer": "INT8", "float": "FLOAT8", "boolean": "BOOLEAN", "decimal": "NUMERIC", "date": "DATE",
+    "timestamp": "TIMESTAMP", "instant": "TIMESTAMPTZ",
 }  # fmt: skip
 OPTIONS = ["--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "--no-instructions"]
 CLEAN_UP = 'read -r line; kill -INT "$1"; while kill -0 "$1" 2> /dev/null; do sleep 0.05; done; rm -rf "$2"'

@@ -81,7 +81,7 @@ def _output_to(file: Path) -> Iterator[None]:
 
 
 def dataframe_of(columns: dict[str, tuple[str, list[Any]]]) -> Any:
-    """A DataFrame with these columns, of kinds text, integer, float, boolean, decimal or date."""
+    """A DataFrame with these columns, of kinds text, integer, float, boolean, decimal, date, timestamp or instant."""
     from pyspark.sql import types
 
     def spark_type(kind: str, values: list[Any]) -> Any:
@@ -93,6 +93,8 @@ def dataframe_of(columns: dict[str, tuple[str, list[Any]]]) -> Any:
             "float": types.DoubleType,
             "boolean": types.BooleanType,
             "date": types.DateType,
+            "timestamp": types.TimestampNTZType,
+            "instant": types.TimestampType,
         }
         return simple[kind]()
 

@@ -6,6 +6,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
+from datetime import UTC, date
 from fractions import Fraction
 from typing import Any
 
@@ -17,16 +18,28 @@ from privcube.sensitive.engine import CountRequest
 from privcube.sensitive.units import kept_rows
 
 REFUSED = None
+DROPPED = -1
 BLANKS = " \t\n\r\f\v"
 NUMBER = re.compile(r"[+-]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30})(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 
 
 def code_of(attribute: Attribute, kind: str, value: Any) -> int | None:
     """The cell that a value is counted in, or REFUSED."""
-    other = attribute.ordered_cells if attribute.other == "category" else REFUSED
-    missing = attribute.cells - 1 if attribute.missing == "category" else REFUSED
+    other = {"refuse": REFUSED, "category": attribute.ordered_cells, "drop": DROPPED}[attribute.other]
+    missing = {"refuse": REFUSED, "category": attribute.cells - 1, "drop": DROPPED}[attribute.missing]
     if value is None or value != value:
         return missing
+    spelled = {label: set(texts) for label, texts in attribute.raw}
+    if kind == "text":
+        value = cleaned(attribute, value)
+    if text_of(kind, value) in {cleaned(attribute, text) for text in spelled.get("(missing)", ())}:
+        return missing
+    if attribute.dates is not None:
+        text = text_of(kind, value)
+        day, hour = moment_of(attribute.dates.format, text)
+        if day is None or (attribute.dates.by == "hour" and hour is None):
+            return missing if not text.strip(BLANKS) else other
+        return period_of(attribute, day, hour)
     if attribute.bins is not None:
         number = number_of(kind, value)
         if number is None:
@@ -42,11 +55,72 @@ def code_of(attribute: Attribute, kind: str, value: Any) -> int | None:
     if booleans and kind == "text" and text in ("True", "TRUE", "False", "FALSE"):
         text = text.lower()
     said = [str(declared).lower() if booleans else str(declared) for declared in attribute.values]
-    return said.index(text) if text in said else missing if not text.strip(BLANKS) else other
+    for at, written in enumerate(said):
+        if text in {cleaned(attribute, each) for each in (written, *spelled.get(written, ()))}:
+            return at
+    return missing if not text.strip(BLANKS) else other
+
+
+def cleaned(attribute: Attribute, text: str) -> str:
+    """What cleaning leaves of a text."""
+    if attribute.trim:
+        text = text.strip(BLANKS + "\u00a0")
+    if attribute.case == "fold":
+        small = {char: char.lower() for char in text if len(char.lower()) == 1 and char.lower().upper() == char}
+        text = "".join(small.get(char, char) for char in text)
+    return text
+
+
+FORMS = {
+    "iso": r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)",
+    "compact": r"(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)",
+    "day first": r"(?P<d>\d{1,2})[./-](?P<m>\d{1,2})[./-](?P<y>\d{4})",
+    "month first": r"(?P<m>\d{1,2})[./-](?P<d>\d{1,2})[./-](?P<y>\d{4})",
+}
+TIME = r"([ T](?P<h>\d\d):[0-5]\d(:[0-5]\d([.,]\d{1,12})?)?( ?(Z|UTC|[+-]\d\d(:?\d\d)?))?)?"
+
+
+def moment_of(form: str, text: str) -> tuple[date | None, int | None]:
+    """The day and, if a time is given, the hour."""
+    found = re.fullmatch(FORMS[form] + TIME, text, re.ASCII)
+    try:
+        day = date(*(int(found[part]) for part in "ymd")) if found else None
+    except ValueError:
+        return None, None
+    hour = int(found["h"]) if found and found["h"] else None
+    return (None, None) if hour is not None and hour > 23 else (day, hour)
+
+
+def period_of(attribute: Attribute, day: date, hour: int | None) -> int | None:
+    """The cell of a day, by its label."""
+    assert attribute.dates is not None
+    year, week, _ = day.isocalendar()
+    labels = {
+        "day": day.isoformat(),
+        "week": f"{year:04d}-W{week:02d}",
+        "month": f"{day.year:04d}-{day.month:02d}",
+        "quarter": f"{day.year:04d}-Q{(day.month - 1) // 3 + 1}",
+        "year": f"{day.year:04d}",
+        "quarter of year": f"Q{(day.month - 1) // 3 + 1}",
+        "month of year": f"{day:%B}",
+        "day of month": str(day.day),
+        "weekday": f"{day:%A}",
+        "hour": str(hour),
+    }
+    label, declared = labels[attribute.dates.by], attribute.dates.labels
+    first = int(attribute.underflow == "category")
+    if label in declared:
+        return first + declared.index(label)
+    last = first + len(declared) - 1
+    if label < declared[0]:
+        return {"refuse": REFUSED, "category": 0, "clamp": first, "drop": DROPPED}[attribute.underflow]
+    return {"refuse": REFUSED, "category": last + 1, "clamp": last, "drop": DROPPED}[attribute.overflow]
 
 
 def text_of(kind: str, value: Any) -> str:
     """How a value is written; a number with a fraction as nothing that can be declared."""
+    if kind == "instant":
+        return str(value.astimezone(UTC).replace(tzinfo=None))
     if kind == "boolean":
         return "true" if value else "false"
     if kind in ("float", "decimal"):
@@ -69,19 +143,24 @@ def bin_of(attribute: Attribute, number: float) -> int | None:
     bins = len(edges) - 1
     first = int(attribute.underflow == "category")
     if number < edges[0]:
-        return {"refuse": REFUSED, "category": 0, "clamp": first}[attribute.underflow]
+        return {"refuse": REFUSED, "category": 0, "clamp": first, "drop": DROPPED}[attribute.underflow]
     if number >= edges[-1]:
-        return {"refuse": REFUSED, "category": first + bins, "clamp": first + bins - 1}[attribute.overflow]
+        above = {"refuse": REFUSED, "category": first + bins, "clamp": first + bins - 1, "drop": DROPPED}
+        return above[attribute.overflow]
     return first + bisect_right(edges, number) - 1
 
 
-def coded(request: CountRequest, columns: Columns) -> list[tuple[Any, ...]]:
-    """The codes of all records, or REFUSED."""
-    each = [
-        [code_of(attribute, columns[attribute.name][0], value) for value in columns[attribute.name][1]]
-        for attribute in request.attributes
-    ]
-    return list(zip(*each, strict=True))
+def coded(request: CountRequest, columns: Columns) -> list[tuple[Any, ...] | None]:
+    """The codes of all records, or REFUSED; None in place of a record that is dropped."""
+
+    def codes(attribute: Attribute) -> list[int | None]:
+        kind, values = columns[attribute.column]
+        return [code_of(attribute, kind, value) for value in values]
+
+    records = list(zip(*map(codes, request.attributes), strict=True))
+    looked_at = map(codes, (*request.attributes, *request.filters))
+    dropped = {at for column in looked_at for at, code in enumerate(column) if code == DROPPED}
+    return [None if at in dropped else record for at, record in enumerate(records)]
 
 
 def refused_columns(request: CountRequest, columns: Columns) -> set[str]:
@@ -90,19 +169,25 @@ def refused_columns(request: CountRequest, columns: Columns) -> set[str]:
     refused = {
         attribute.name
         for at, attribute in enumerate(request.attributes)
-        if any(record[at] is REFUSED for record in codes)
+        if any(record[at] is REFUSED for record in codes if record is not None)
     }
     if request.person is not None:
         _, people = columns[request.person]
-        refused |= {request.person for person in people if person is None or not str(person).strip(BLANKS)}
+        refused |= {
+            request.person
+            for person, record in zip(people, codes, strict=True)
+            if record is not None and (person is None or not str(person).strip(BLANKS))
+        }
     return refused
 
 
 def counted(request: CountRequest, columns: Columns) -> dict[tuple[str, ...], np.ndarray]:
     """All tables, by counting one record after another."""
-    rows = coded(request, columns)
+    records = coded(request, columns)
+    rows = [record for record in records if record is not None]
     if request.person is not None:
-        pairs = zip(columns[request.person][1], rows, strict=True)
+        people = zip(columns[request.person][1], records, strict=True)
+        pairs = [(person, record) for person, record in people if record is not None]
         rows = list(kept_rows(pairs, request.max_rows_per_person, request.key))
     tables = {}
     for names, places in zip(request.tables, request.positions, strict=True):

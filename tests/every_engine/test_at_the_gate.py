@@ -69,7 +69,8 @@ def test_one_charge_and_news_of_how_far_the_count_has_come(
         assert done == sorted(done)
     assert {stage for stage, *_ in heard} <= {READING, COUNTING}
     assert [news for news in heard if news[0] == COUNTING][-1] == (COUNTING, 3, 3)
-    assert [number for stage, number, _ in heard if stage == READING][-1:] in ([], [ROWS])
+    read = [number for stage, number, _ in heard if stage == READING][-1:]
+    assert read in ([], [ROWS]) or (holder.name.startswith("spark") and read[0] <= ROWS)  # Spark is asked now and then
     assert_no_canary(surroundings.said() + repr(engine) + repr(found))
 
 

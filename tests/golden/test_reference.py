@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import reference_figures
 
@@ -87,7 +89,11 @@ def test_the_reference_has_all_explicit_strategies() -> None:
     assert len(EXPLICIT) == 8
 
 
-@pytest.mark.parametrize("row", EXPLICIT, ids=lambda row: f"{row['method']}, {row['domain']}, {row['workload']}")
+# Domains of 256 cells take seconds each: in `make audit`.
+TRIED = [row for row in EXPLICIT if int(row["domain"]) < 256 or "PRIVCUBE_AUDIT_PLANS" in os.environ]
+
+
+@pytest.mark.parametrize("row", TRIED, ids=lambda row: f"{row['method']}, {row['domain']}, {row['workload']}")
 def test_explicit_matrices_are_at_least_as_good_as_hdmm(row: dict[str, str]) -> None:
     """OPT_0 of McKenna et al. 2018: p-identity under Laplace noise, the convex optimum under Gaussian noise."""
     schema = Schema.from_sizes({"x": int(row["domain"])})

@@ -37,7 +37,7 @@ OLD_TABLE = """CREATE TABLE privcube_ledger_events (
 )"""
 OLD_SOURCE = DataSource(source="postgresql://ann:pw@db/hospital", query="SELECT * FROM stays", person="patient_id")
 OLD_NAME = "postgresql://db/hospital, query SELECT * FROM stays, by patient_id"
-OLD_TOTAL = ApproxDP(3, "1e-6", neighbors="replace_one", max_rows_per_person=3)
+OLD_TOTAL = ApproxDP(3, "1e-6", calibration="zcdp", neighbors="replace_one", max_rows_per_person=3)
 OLD_LEFT = Fraction(4915103288341738872276040449563, 30000000000000000000000000000000)
 
 

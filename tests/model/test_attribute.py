@@ -11,6 +11,7 @@ import pytest
 
 from privcube.errors import SchemaError, quoted
 from privcube.model.attribute import Attribute
+from privcube.model.columns.dates import Dates
 from privcube.model.levels import Level
 
 
@@ -101,7 +102,19 @@ def test_values_of_each_kind() -> None:
         {"values": ["(missing)", "x"], "missing": "category"},
         {"values": ["(other)", "x"], "other": "category"},
         *({"size": 2, key: policy} for key in ("missing", "other") for policy in ("clamp", "", None, True, ["refuse"])),
-        *({"bins": [0, 1], key: policy} for key in ("underflow", "overflow") for policy in ("drop", None, True)),
+        *({"bins": [0, 1], key: policy} for key in ("underflow", "overflow") for policy in ("ignore", None, True)),
+        *({"size": 2, "case": case} for case in ("fold", "lower", None)),
+        *({"values": ["a"], "raw": raw} for raw in ("b", {"b": ["x"]}, {"a": "x"}, {"a": [1]}, {"a": [""]}, [("a",)])),
+        {"values": ["a", "b"], "raw": {"a": ["x"], "b": ["x"]}},
+        {"values": ["a", "b"], "raw": {"a": ["b"]}},
+        {"values": ["a", "A"], "case": "fold"},
+        {"values": ["a", " a"], "trim": True},
+        {"values": ["a"], "raw": {"a": ["x"], "(missing)": ["x"]}},
+        *({"size": 2, "raw": raw} for raw in ({"1": ["x"]}, {"0": ["no"]})),
+        *({"dates": dates} for dates in ({"by": "month"}, "month", 5)),
+        {"dates": Dates(by="weekday"), "underflow": "clamp"},
+        *({"size": 2, "column": column} for column in ("", " ", "a\nb", 5)),
+        {"size": 2, "trim": "yes"},
         {"size": 2, "underflow": "clamp"},
         {"values": ["a"], "overflow": "category"},
         {"size": 2, "ordered": 1},

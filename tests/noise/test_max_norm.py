@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -27,6 +28,8 @@ BUNDLES = [
     ([40, 40, 7], Fraction(20)),  # its window does not begin at 0
     ([1] * 300, Fraction(10)),
 ]
+if "PRIVCUBE_ATTACK" in os.environ:
+    BUNDLES += [([1, 2, 3], Fraction(1, 3)), ([4, 4], Fraction(1)), ([2, 2, 2, 2], Fraction(3, 2))]
 
 
 def ball(size: int, radius: int) -> int:

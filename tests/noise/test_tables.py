@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from fractions import Fraction
@@ -14,7 +15,9 @@ from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, gaussi
 from privcube.sensitive.noise.bits import Words, system_words
 from privcube.sensitive.noise.tables import TailTable
 
-SCALES = [Fraction(1, 2), Fraction(1), Fraction(3), Fraction(7, 3), Fraction(50)]
+# More of them in `make attack`.
+MORE = [Fraction(2, 3), Fraction(9, 10), Fraction(11), Fraction(137, 10)] if "PRIVCUBE_ATTACK" in os.environ else []
+SCALES = [*MORE, Fraction(1, 2), Fraction(1), Fraction(3), Fraction(7, 3), Fraction(50)]
 Tails = list[Fraction]
 
 

@@ -24,13 +24,14 @@ GUARANTEES = [
     PureDP(1, neighbors="replace_one", max_rows_per_person=3),
     ZCDP("0.3"),
     ApproxDP(2, "1e-5"),
+    ApproxDP(2, "1e-5", calibration="zcdp"),
 ]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=str)
 def test_the_exact_cost_of_a_plan_is_the_guarantee(strategy: str, guarantee) -> None:
-    """Summed as fractions from the noise itself: L1/scale over groups, or L2^2/(2 variance), equals epsilon or rho."""
+    """Summed as fractions from the noise itself: L1/scale, or L2^2/variance, equals epsilon, mu^2 or 2 rho."""
     if strategy == "residual" and isinstance(guarantee, PureDP):
         with pytest.raises(errors.PlanError, match="Gaussian noise for Helmert rows"):
             plan(Workload.all_kway(SCHEMA, 2), guarantee, strategy)
@@ -44,8 +45,9 @@ def test_the_exact_cost_of_a_plan_is_the_guarantee(strategy: str, guarantee) -> 
         assert all(made.noise_variance(g) == 2 * made.noise_scale(g) ** 2 for g in numbers)
     else:
         moved = [squared_l2(guarantee, made.frame, group) for group in made.groups]
-        cost = sum((Fraction(moved[g]) / (2 * made.noise_variance(g)) for g in numbers), Fraction(0))
-        assert cost == guarantee.rho
+        mu_squared = sum((Fraction(moved[g]) / made.noise_variance(g) for g in numbers), Fraction(0))
+        exact = guarantee.calibration == "exact"
+        assert mu_squared == (guarantee.mu_squared if exact else 2 * guarantee.rho)
     np.testing.assert_allclose(made.noise_variances(), [float(made.noise_variance(g)) for g in numbers], rtol=1e-12)
 
 

@@ -17,14 +17,15 @@ from holders import request_for
 from privcube import Attribute, Schema
 from privcube.errors import DataError
 from privcube.sensitive.engines.local import LocalEngine
-from privcube.sensitive.scans import CsvFiles, DuckDBFile, ParquetFiles, TableInMemory
+from privcube.sensitive.reading.text_files import CsvFiles
+from privcube.sensitive.scans import DuckDBFile, ParquetFiles, TableInMemory
 from privcube.sensitive.sources import engine_for
 
 
 def scan_of(source: Any, *of_a_database: str | None) -> Any:
     engine = engine_for(source, *of_a_database)
     assert isinstance(engine, LocalEngine)
-    return engine._scan
+    return engine.scan
 
 
 @pytest.mark.parametrize(

@@ -498,7 +498,7 @@ def test_types_that_are_coded(running: Server) -> None:
 
 
 TYPES_NOT_CODED = [
-    "TIMESTAMP", "TIMESTAMPTZ", "TIME", "INTERVAL", "INT4[]", "TEXT[]", "JSON", "JSONB", "BYTEA", "MONEY", "OID", "XML",
+    "TIME", "INTERVAL", "INT4[]", "TEXT[]", "JSON", "JSONB", "BYTEA", "MONEY", "OID", "XML",
     "INET", "POINT", "BIT(3)", "INT4RANGE", "TSVECTOR", "pg_class",
 ]  # fmt: skip
 

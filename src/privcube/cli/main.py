@@ -17,6 +17,7 @@ from typing import Final
 
 import click
 
+from privcube.cli.commands.check import check
 from privcube.cli.commands.demo import demo
 from privcube.cli.commands.export import export
 from privcube.cli.commands.init import init
@@ -30,7 +31,7 @@ from privcube.cli.output import say
 from privcube.errors import PrivcubeError, Told
 from privcube.version import __version__
 
-COMMANDS: Final = (init, plan, release, show, query, verify, export, ledger, demo)
+COMMANDS: Final = (init, check, plan, release, show, query, verify, export, ledger, demo)
 
 
 class _InOrder(click.Group):
@@ -49,6 +50,7 @@ def cli() -> None:
     Example:
       privcube demo                  see it work on an example
       privcube init                  write a spec.toml to start from
+      privcube check spec.toml       see whether the data fits, before anything is charged
       privcube plan spec.toml        see what error to expect, before any data is read
       privcube release spec.toml     publish the tables in a folder
       privcube show out sex age      show one table with its error bars

@@ -1,4 +1,4 @@
-"""What still fits under a total, in words. Zone: PUBLIC."""
+"""What still fits under the total of a ledger, in words."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ def room_left(spending: Spending) -> dict[str, str]:
     found = []
     largest = room(spending)
     if largest is not None:
-        how = (
-            "Gaussian noise at its exact price: mu^2 adds up" if largest.calibration == "exact" else "zCDP: rho adds up"
-        )
+        exact = largest.calibration == "exact"
+        how = "Gaussian noise at its exact price: mu^2 adds up" if exact else "through zCDP: rho adds up"
         found.append(f"a release of up to epsilon {shown(largest.epsilon)} at delta {shown(largest.delta)} ({how})")
     for account in spending.accounts:
         if account.currency == "epsilon" and account.left and spending.sums is not None:

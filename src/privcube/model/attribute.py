@@ -1,12 +1,16 @@
 """An attribute: its declared cells, how other values are handled, and its levels of detail. Zone: PUBLIC.
 
-An attribute is declared in one of three ways: `values` (strings, integers or booleans), `size` (codes 0 to size-1) or
-`bins` (edges of closed-open intervals). Its cells, in this order, are
-- for bins with underflow="category", everything below the first edge;
-- the declared values, codes or bins;
-- for bins with overflow="category", everything from the last edge on;
+An attribute is declared in one of four ways: `values` (strings, integers or booleans), `size` (codes 0 to size-1),
+`bins` (edges of closed-open intervals) or `dates` (periods or parts of dates). Its cells, in this order, are
+- for bins and periods with underflow="category", everything below the first;
+- the declared values, codes, bins, periods or parts;
+- for bins and periods with overflow="category", everything above the last;
 - with other="category", values that were not declared; with missing="category", missing values.
-Every cell is published whether or not it occurs, so the set of cells reveals nothing about the data.
+Every cell is published whether or not it occurs, so the set of cells reveals nothing about the data. With the policy
+"drop", records with such values are not part of the release at all.
+
+How the data spells its values is declared, too: `column` (if it is not named like the attribute), `trim`, `case` and
+`raw` (spellings per value; those of "(missing)" mean that the value is missing).
 """
 
 from __future__ import annotations
@@ -19,14 +23,15 @@ from typing import Final, Literal, get_args
 
 from privcube.errors import Plain, SchemaError
 from privcube.model.amounts import Amount, decimal_text, exact
+from privcube.model.columns.dates import Dates
+from privcube.model.columns.spelling import MISSING, Case, checked_raw, cleaned
 from privcube.model.levels import Chain, Level, Partition, chain_of, check_name
 
-Policy = Literal["refuse", "category"]
-RangePolicy = Literal["refuse", "category", "clamp"]
+Policy = Literal["refuse", "category", "drop"]
+RangePolicy = Literal["refuse", "category", "clamp", "drop"]
 Value = str | int | bool
 
 OTHER: Final = "(other)"
-MISSING: Final = "(missing)"
 _LARGEST_SIZE: Final = 10**8  # codes of an attribute: its table has a cell for each, and must fit in memory
 MOST_CODES: Final = 2_000_000  # codes that are written out, once per level: with levels or categories beside them
 
@@ -46,12 +51,17 @@ class Attribute:
     values: tuple[Value, ...] | None
     size: int | None
     bins: tuple[Fraction, ...] | None
+    dates: Dates | None
     levels: tuple[Level, ...]
     ordered: bool
     missing: Policy
     other: Policy
     underflow: RangePolicy
     overflow: RangePolicy
+    column: str
+    trim: bool
+    case: Case
+    raw: tuple[tuple[str, tuple[str, ...]], ...]
     draft: bool
     labels: tuple[Value, ...] | range = field(init=False, repr=False, compare=False)
     partitions: tuple[Partition, ...] = field(init=False, repr=False, compare=False)
@@ -63,21 +73,27 @@ class Attribute:
         values: Sequence[Value] | None = None,
         size: int | None = None,
         bins: Sequence[Amount] | None = None,
+        dates: Dates | None = None,
         levels: Iterable[Level] = (),
         ordered: bool | None = None,
         missing: Policy = "refuse",
         other: Policy = "refuse",
         underflow: RangePolicy = "refuse",
         overflow: RangePolicy = "refuse",
+        column: str | None = None,
+        trim: bool = False,
+        case: Case = "exact",
+        raw: Mapping[str, Sequence[str]] | Sequence[tuple[str, Sequence[str]]] = (),
         draft: bool = False,
     ) -> None:
         check_name("attribute name", name)
         subject = f"attribute {name!r}"
-        declared = [kind for kind, given in (("values", values), ("size", size), ("bins", bins)) if given is not None]
+        ways = {"values": values, "size": size, "bins": bins, "dates": dates}
+        declared = [way for way, given in ways.items() if given is not None]
         if len(declared) != 1:
             raise SchemaError(
                 subject,
-                expected="one of values, size and bins",
+                expected="one of values, size, bins and dates",
                 given=Plain(" and ".join(declared) or "none of them"),
             )
         for key, policy, allowed in (
@@ -85,18 +101,26 @@ class Attribute:
             ("other", other, get_args(Policy)),
             ("underflow", underflow, get_args(RangePolicy)),
             ("overflow", overflow, get_args(RangePolicy)),
+            ("case", case, get_args(Case)),
         ):
             if policy not in allowed:
-                raise SchemaError(f"{subject}, {key}", expected="a known policy", given=policy, available=allowed)
-        if bins is None and (underflow, overflow) != ("refuse", "refuse"):
-            raise SchemaError(f"{subject}, underflow and overflow", expected="an attribute with bins")
-        for key, flag in (("ordered", ordered), ("draft", draft)):
+                raise SchemaError(f"{subject}, {key}", expected="one that is known", given=policy, available=allowed)
+        if dates is not None and not isinstance(dates, Dates):
+            raise SchemaError(f"{subject}, dates", expected="privcube.Dates", given=dates)
+        has_ends = bins is not None or (dates is not None and not dates.recurs)
+        if not has_ends and (underflow, overflow) != ("refuse", "refuse"):
+            raise SchemaError(f"{subject}, underflow and overflow", expected="an attribute with bins or periods")
+        for key, flag in (("ordered", ordered), ("draft", draft), ("trim", trim)):
             if flag is not None and not isinstance(flag, bool):
                 raise SchemaError(f"{subject}, {key}", expected="true or false", given=flag)
         checked_values = None if values is None else _checked_values(subject, values)
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _LARGEST_SIZE):
             raise SchemaError(f"{subject}, size", expected=f"a whole number from 1 to {_LARGEST_SIZE:,}", given=size)
         edges = None if bins is None else checked_edges(f"{subject}, bins", bins)
+        if case == "fold" and values is None:
+            raise SchemaError(f"{subject}, case", expected="an attribute with values, as others have no letters")
+        if column is not None:
+            check_name(f"{subject}, column", column)
         declared_levels = tuple(levels)
         listed = bool(declared_levels) or "category" in (missing, other)
         if size is not None and listed and size * (1 + len(declared_levels)) > MOST_CODES:
@@ -110,15 +134,21 @@ class Attribute:
             "values": checked_values,
             "size": size,
             "bins": edges,
+            "dates": dates,
             "ordered": _is_ordered(checked_values) if ordered is None else ordered,
             "missing": missing,
             "other": other,
             "underflow": underflow,
             "overflow": overflow,
+            "column": name if column is None else column,
+            "trim": trim,
+            "case": case,
+            "raw": checked_raw(f"{subject}, raw", raw, list(map(_text, checked_values or ()))),
             "draft": draft,
             "levels": declared_levels,
         }.items():
             object.__setattr__(self, key, value)
+        self.spellings  # noqa: B018 - refuses spellings of two values
         object.__setattr__(self, "labels", self._all_labels())
         object.__setattr__(self, "partitions", self._all_partitions())
 
@@ -133,13 +163,48 @@ class Attribute:
         return self.cells - (self.other == "category") - (self.missing == "category")
 
     @property
-    def may_refuse(self) -> bool:
-        """Whether there are values that stop a release.
+    def first_declared(self) -> int:
+        """The cell of the first declared value, code, bin or period: the one below it is for what is too small."""
+        return int(self.underflow == "category")
 
-        >>> Attribute("age", bins=[0, 18], missing="category", other="category", underflow="clamp").may_refuse
-        True
+    @property
+    def declared_cells(self) -> int:
+        """How many values, codes, bins, periods or parts are declared."""
+        return self.ordered_cells - self.first_declared - (self.overflow == "category")
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether a number or date can be too small or too large for the attribute."""
+        return self.bins is not None or (self.dates is not None and not self.dates.recurs)
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether there are values that stop a release."""
+        return "refuse" in (self.missing, self.other, *((self.underflow, self.overflow) if self.has_ends else ()))
+
+    @property
+    def drops(self) -> bool:
+        """Whether there are values that leave a record out of the release."""
+        return "drop" in (self.missing, self.other, self.underflow, self.overflow)
+
+    @property
+    def spellings(self) -> tuple[tuple[str, int | None], ...]:
+        """The texts that stand for declared values, as cleaning leaves them, with their cells: None if missing.
+
+        >>> Attribute("smokes", values=["yes", "no"], raw={"yes": ["Y"], "(missing)": ["?"]}, case="fold").spellings
+        (('yes', 0), ('no', 1), ('y', 0), ('?', None))
         """
-        return "refuse" in (self.missing, self.other, *((self.underflow, self.overflow) if self.bins else ()))
+        declared = list(map(_text, self.values or ()))
+        cell: dict[str, int | None] = {MISSING: None}
+        cell |= {text: at for at, text in enumerate(declared)}
+        texts = [(text, at) for at, text in enumerate(declared)]
+        found: dict[str, int | None] = {}
+        for text, at in [*texts, *((raw, cell[label]) for label, spelled in self.raw for raw in spelled)]:
+            if found.setdefault(key := cleaned(text, trim=self.trim, case=self.case), at) != at:
+                raise SchemaError(
+                    f"attribute {self.name!r}", expected="every spelling for one value", given=Plain(f"{key!r} for two")
+                )
+        return tuple(found.items())
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -176,6 +241,11 @@ class Attribute:
             below = (f"< {decimal_text(self.bins[0])}",) * (self.underflow == "category")
             above = (f">= {decimal_text(self.bins[-1])}",) * (self.overflow == "category")
             return (*below, *interval_labels(self.bins), *above, *extra)
+        if self.dates is not None:
+            labels = self.dates.labels
+            below = (f"before {labels[0]}",) * (self.underflow == "category")
+            above = (f"after {labels[-1]}",) * (self.overflow == "category")
+            return (*below, *labels, *above, *extra)
         assert self.values is not None
         for label in extra:
             if label in self.values:
@@ -188,11 +258,9 @@ class Attribute:
     def _all_partitions(self) -> tuple[Partition, ...]:
         if not self.levels:
             return ()  # cells are not enumerated: there may be a hundred million
-        first = int(self.bins is not None and self.underflow == "category")
-        count = len(self.bins) - 1 if self.bins is not None else self.ordered_cells
         edges = self.bins
         if edges is None and self.ordered:
-            edges = _integer_edges(self.labels[:count])
+            edges = _integer_edges(self.labels[: self.declared_cells])
         partitions: list[Partition] = []
         finer = Partition(tuple(self.labels), tuple(range(self.cells)))
         if len({level.name for level in self.levels} | {self.name}) <= len(self.levels):
@@ -203,7 +271,13 @@ class Attribute:
             )
         for level in self.levels:
             coarser = level.applied_to(
-                finer, attribute=self.name, first=first, count=count, edges=edges, ordered=self.ordered
+                finer,
+                attribute=self.name,
+                first=self.first_declared,
+                count=self.declared_cells,
+                edges=edges,
+                dates=self.dates,
+                ordered=self.ordered,
             )
             partitions.append(coarser)
             finer = coarser
@@ -251,6 +325,11 @@ def checked_edges(subject: str, bins: Sequence[Amount]) -> tuple[Fraction, ...]:
 def interval_labels(edges: Sequence[Fraction]) -> tuple[str, ...]:
     """Labels of the closed-open intervals between edges."""
     return tuple(f"[{decimal_text(low)}, {decimal_text(high)})" for low, high in pairwise(edges))
+
+
+def _text(value: Value) -> str:
+    """How a declared value is written in the data."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _is_ordered(values: tuple[Value, ...] | None) -> bool:

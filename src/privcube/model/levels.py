@@ -1,8 +1,8 @@
 """Levels of detail of an attribute: nested partitions of its cells, and the padded chain they form. Zone: PUBLIC.
 
 A level merges cells of the next finer one: into named groups (cities into states), in runs of a fixed number of
-neighbors on the scale (years into five-year bands), or by coarser edges. The categories for other, missing, too small
-and too large values stay separate at every level; the total above all levels always exists.
+neighbors on the scale (years into five-year bands), by coarser edges, or by longer periods of dates. The categories for
+other, missing, too small and too large values stay separate at every level; the total above all levels always exists.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from privcube.errors import Plain, SchemaError, listed
 from privcube.model.amounts import Amount, decimal_text, exact
+
+if TYPE_CHECKING:
+    from privcube.model.columns.dates import Dates
 
 Label = str | int | bool
 
@@ -55,16 +58,17 @@ class Chain:
 
 @dataclass(frozen=True, init=False)
 class Level:
-    """A coarser view of an attribute, declared by exactly one of groups, width and bins.
+    """A coarser view of an attribute, declared by exactly one of groups, width, bins and, for dates, by.
 
     >>> Level("state", groups={"CA": ["LA", "SF"], "NY": ["NYC"]})
-    Level(name='state', groups=(('CA', ('LA', 'SF')), ('NY', ('NYC',))), width=None, bins=None)
+    Level(name='state', groups=(('CA', ('LA', 'SF')), ('NY', ('NYC',))), width=None, bins=None, by=None)
     """
 
     name: str
     groups: tuple[tuple[str, tuple[Label, ...]], ...] | None
     width: int | None
     bins: tuple[Fraction, ...] | None
+    by: str | None
 
     def __init__(
         self,
@@ -73,14 +77,16 @@ class Level:
         groups: Mapping[str, Sequence[Label]] | None = None,
         width: int | None = None,
         bins: Sequence[Amount] | None = None,
+        by: str | None = None,
     ) -> None:
         check_name("level name", name)
         subject = f"level {name!r}"
-        declared = [key for key, given in (("groups", groups), ("width", width), ("bins", bins)) if given is not None]
+        ways = {"groups": groups, "width": width, "bins": bins, "by": by}
+        declared = [way for way, given in ways.items() if given is not None]
         if len(declared) != 1:
             raise SchemaError(
                 subject,
-                expected="one of groups, width and bins",
+                expected="one of groups, width, bins and by",
                 given=Plain(" and ".join(declared) or "none of them"),
             )
         if groups is not None and (
@@ -99,6 +105,7 @@ class Level:
             "groups": None if groups is None else tuple((key, tuple(members)) for key, members in groups.items()),
             "width": width,
             "bins": None if bins is None else tuple(exact(e, f"{subject}, bins", SchemaError) for e in bins),
+            "by": by,
         }
         for key, value in fixed.items():
             object.__setattr__(self, key, value)
@@ -111,11 +118,13 @@ class Level:
         first: int,
         count: int,
         edges: Sequence[Fraction] | None,
+        dates: Dates | None,
         ordered: bool,
     ) -> Partition:
         """Merge the groups of the next finer level.
 
-        `first` and `count` locate the declared cells of the attribute; `edges` are the edges of these cells, if any.
+        `first` and `count` locate the declared cells of the attribute; `edges` are the edges of these cells, or `dates`
+        their periods, if any.
         """
         subject = f"attribute {attribute!r}, level {self.name!r}"
         declared = range(first, first + count)
@@ -124,8 +133,14 @@ class Level:
         else:
             if not ordered:
                 raise SchemaError(subject, expected="groups (width and bins need an ordered attribute)")
-            starts = self._by_width(count) if self.width else self._by_edges(subject, edges)
-            merged = _by_starts(subject, finer, declared, starts, edges)
+            names = None
+            if self.by is not None:
+                if dates is None:
+                    raise SchemaError(subject, expected="groups, width or bins (by is for dates)")
+                starts, names = dates.starts_of(subject, self.by)
+            else:
+                starts = self._by_width(count) if self.width else self._by_edges(subject, edges)
+            merged = _by_starts(subject, finer, declared, starts, edges, names)
         if merged.cells >= finer.cells:
             raise SchemaError(subject, expected=f"fewer than the {finer.cells} groups below it", given=merged.cells)
         if len(set(merged.labels)) < merged.cells:
@@ -187,7 +202,12 @@ class Level:
 
 
 def _by_starts(
-    subject: str, finer: Partition, declared: range, starts: list[int], edges: Sequence[Fraction] | None
+    subject: str,
+    finer: Partition,
+    declared: range,
+    starts: list[int],
+    edges: Sequence[Fraction] | None,
+    names: list[str] | None,
 ) -> Partition:
     """Merge consecutive declared cells; a new group begins at each start."""
     stops = [*starts[1:], len(declared)]
@@ -202,7 +222,9 @@ def _by_starts(
                     expected="whole groups of the level below it",
                     given=Plain(f"{finer.labels[member]} split"),
                 )
-        if edges:
+        if names is not None:
+            labels.append(names[number])
+        elif edges:
             labels.append(f"[{decimal_text(edges[start])}, {decimal_text(edges[stop])})")
         else:
             ends = dict.fromkeys(str(finer.labels[member]) for member in (members[0], members[-1]))

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 from privcube.errors import DraftError, Plain, SchemaError
 from privcube.model.attribute import Attribute, attribute_sizes
+from privcube.model.columns.where import Condition, conditions
 
 _MOST_SHOWN: Final = 50  # attributes shown in a notebook, to keep its output short
 _FEW: Final = 6  # labels of an attribute shown in a notebook, to keep its output short
@@ -27,19 +28,23 @@ Known = TypeVar("Known")
 
 @dataclass(frozen=True, init=False)
 class Schema:
-    """Attributes in a fixed order, which also determines the order of a workload's tables.
+    """Attributes in a fixed order, which also determines the order of a workload's tables; and which records count.
 
     >>> schema = Schema.from_sizes({"sex": 2, "race": 5})
     >>> schema.names, schema.shape, schema.domain_size
     (('sex', 'race'), (2, 5), 10)
     >>> schema["race"].cells
     5
+    >>> adults = Schema([Attribute("sex", values=["F", "M"])], where={"age": {"from": 18}})
+    >>> [attribute.name for attribute in adults.filters]
+    ['age']
     """
 
     attributes: tuple[Attribute, ...]
+    where: tuple[Condition, ...]
     _positions: Mapping[str, int] = field(repr=False, compare=False)
 
-    def __init__(self, attributes: Iterable[Attribute]) -> None:
+    def __init__(self, attributes: Iterable[Attribute], *, where: Mapping[str, object] | None = None) -> None:
         given = tuple(attributes)
         if not given:
             raise SchemaError("schema", expected="at least one attribute", given=Plain("none"))
@@ -54,6 +59,8 @@ class Schema:
             positions[attribute.name] = position
         object.__setattr__(self, "attributes", given)
         object.__setattr__(self, "_positions", positions)
+        object.__setattr__(self, "where", conditions({} if where is None else where))
+        _ = self.filters  # refuses conditions that no record can be asked
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Schema:
@@ -132,13 +139,21 @@ class Schema:
         return len(self.attributes)
 
     @property
+    def filters(self) -> tuple[Attribute, ...]:
+        """What can leave a record out of the release: the conditions, and attributes with a policy that drops."""
+        known = {attribute.name: attribute for attribute in self.attributes}
+        asked = (condition.as_attribute(known) for condition in self.where)
+        return (*asked, *(attribute for attribute in self.attributes if attribute.drops))
+
+    @property
     def drafts(self) -> tuple[str, ...]:
         """The attributes that were drafted from data and are not yet confirmed."""
         return tuple(attribute.name for attribute in self.attributes if attribute.draft)
 
     def confirmed(self) -> Schema:
         """The schema without draft marks, once a person has checked that every declared value is public knowledge."""
-        return Schema(replace(attribute, draft=False) for attribute in self.attributes)
+        where = {condition.name: condition.document for condition in self.where}
+        return Schema((replace(attribute, draft=False) for attribute in self.attributes), where=where)
 
     def require_confirmed(self) -> None:
         """Refuse a schema with drafts in it.

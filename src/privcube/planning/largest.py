@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from privcube.accuracy.structure import Structure
+from privcube.accuracy.structure import Structure, WorkloadIndex
 from privcube.algebra.lattice import Floats
 from privcube.errors import Plain, PlanError
 from privcube.model.groups import is_structured, product_groups
@@ -137,7 +137,8 @@ def _balanced(made: Plan, wanted: Floats, weights: Floats) -> tuple[Plan, Floats
     best, best_weights = made, weights
     if not is_structured(made.groups):
         return best, best_weights
-    proposal = Proposal(made.frame, made.groups, None, bundles=made.noised_together)
+    index = WorkloadIndex.of(made.workload, made.frame)  # weights do not change it
+    proposal = Proposal(made.frame, made.groups, None, index=index, bundles=made.noised_together)
     options = replace(made.options, strategy="search", budgets="iterated")
     for round_ in range(_ROUNDS):
         ratios = np.array(made.table_variances) / wanted

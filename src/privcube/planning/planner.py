@@ -14,11 +14,12 @@ See THEORY sections 1, 2.1 and 6.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import get_args
+from typing import Final, get_args
 
 from threadpoolctl import ThreadpoolController
 
@@ -26,11 +27,14 @@ from privcube.accuracy.predictor import drawn_table_variances
 from privcube.errors import PlanError
 from privcube.model.options import Budgets, Effort, Objective, PlanOptions, Recovery, Strategy
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import Guarantee, pure_instead
+from privcube.model.privacy.guarantee import Guarantee, PureDP, pure_instead
 from privcube.model.workload import Entry, Table, Workload, canonical
 from privcube.planning.candidates import drawn_error, least_total
 from privcube.planning.largest import least_largest
+from privcube.planning.trees import branchings
 from privcube.progress import Progress, silent
+
+_FAR: Final = 30  # times the variance; where both were made, the search had at least a 14th of that of simple plans
 
 
 def plan(
@@ -67,16 +71,20 @@ def plan_as(
     options: PlanOptions,
     *,
     wanted: Mapping[Sequence[Entry], float] | None = None,
+    or_pure: bool = True,
     progress: Progress = silent,
 ) -> Plan:
-    """Make a plan from options in one object, as a spec has them."""
+    """Make a plan from options in one object, as a spec has them.
+
+    `or_pure` says whether a plan under an exact (epsilon, delta) may be pure, if that is better.
+    """
     if not isinstance(guarantee, get_args(Guarantee)):
         raise PlanError("guarantee", expected="PureDP, ApproxDP or ZCDP", given=guarantee)
     if not isinstance(workload, Workload):
         raise PlanError("workload", expected="a privcube.Workload", given=workload)
     made = plan_under(workload, guarantee, options, wanted=wanted, progress=progress)
-    pure = pure_instead(guarantee) if options.strategy == "auto" else None
-    if pure is not None:
+    pure = pure_instead(guarantee) if or_pure and options.strategy == "auto" else None
+    if pure is not None and not _is_far_behind(workload, pure, made):
         with suppress(PlanError):
             other = plan_under(workload, pure, options, wanted=wanted, progress=progress)
             largest = options.objective == "largest" or wanted is not None
@@ -99,6 +107,16 @@ def plan_under(
         if options.objective == "largest" or wanted is not None:
             return least_largest(workload, guarantee, options, wanted, progress)
         return least_total(workload, guarantee, options, progress)
+
+
+def _is_far_behind(workload: Workload, pure: PureDP, made: Plan) -> bool:
+    """Whether simple pure plans have so much larger errors that a search, which may take long, is not worth it."""
+    simple: list[Strategy] = ["base_counts", "marginals", *(["hierarchy"] if branchings(workload) else [])]
+    errors = []
+    for strategy in simple:
+        with suppress(PlanError):
+            errors.append(plan_under(workload, pure, PlanOptions(strategy=strategy)).weighted_variance)
+    return min(errors, default=math.inf) > _FAR * made.weighted_variance
 
 
 def _largest_ratio(made: Plan, wanted: Mapping[Sequence[Entry], float] | None) -> float:

@@ -119,6 +119,8 @@ def column_kind(kind: str) -> ColumnKind | None:
         return "integer"
     if plain in ("FLOAT", "DOUBLE"):
         return "float"
+    if plain.startswith("TIMESTAMP"):
+        return "instant" if "WITH TIME ZONE" in kind or plain == "TIMESTAMPTZ" else "timestamp"
     return {"DECIMAL": "decimal", "BOOLEAN": "boolean"}.get(plain)  # type: ignore[return-value]
 
 

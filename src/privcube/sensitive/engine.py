@@ -23,7 +23,8 @@ class CountRequest:
     """Which tables to count, under which schema; and, with a person column, how many rows of each person.
 
     `key` decides which rows of a person with too many are kept (`privcube.sensitive.units`); it is drawn for the
-    release and says nothing about the data. Only attributes of these tables are coded and looked at.
+    release and says nothing about the data. Only attributes of these tables are coded and looked at,
+    and those that can drop a record.
     """
 
     schema: Schema
@@ -38,11 +39,17 @@ class CountRequest:
         used = {name for table in self.tables for name in table} or {self.schema.names[0]}
         return tuple(attribute for attribute in self.schema if attribute.name in used)
 
+    @cached_property
+    def filters(self) -> tuple[Attribute, ...]:
+        """What can leave a record out, whether or not a table has it: the same records count in all tables."""
+        return self.schema.filters
+
     @property
     def columns(self) -> list[str]:
-        """The columns to read: the attributes' and the person's."""
+        """The columns to read: of the attributes, of what drops records, and of the person."""
         person = [] if self.person is None else [self.person]
-        return list(dict.fromkeys([*(attribute.name for attribute in self.attributes), *person]))
+        looked_at = (*self.attributes, *self.filters)
+        return list(dict.fromkeys([*(attribute.column for attribute in looked_at), *person]))
 
     @property
     def positions(self) -> list[Positions]:

@@ -29,9 +29,9 @@ def without_quotes(subject: str, expected: str) -> Iterator[None]:
 
 def refuse_values(attribute: Attribute) -> DataError:
     """A value that a policy refuses."""
-    policies = "missing and other" if attribute.bins is None else "missing, other, underflow and overflow"
+    policies = "missing, other, underflow and overflow" if attribute.has_ends else "missing and other"
     return DataError(
-        f"column {attribute.name!r}",
+        f"column {attribute.column!r}",
         expected=f"only declared values in every record, as its policies ({policies}) refuse some that it has",
     )
 
@@ -49,17 +49,26 @@ def checked_kinds(
     The columns that are there are not listed: a file without a header would have its first record quoted.
     """
     times = Counter(name for name, _ in columns)
-    for name in dict.fromkeys([*request.schema.names, *request.columns]):
+    for name in dict.fromkeys([*(attribute.column for attribute in request.schema), *request.columns]):
         if times[name] != 1:
+            alike = [other for other in times if other.strip().casefold() == name.strip().casefold()]
+            # a name that differs in case or blanks says nothing new; the others are not listed
+            hint = f" (but {alike[0]!r}: declare column = {alike[0]!r})" if alike and not times[name] else ""
             raise DataError(
                 subject,
                 expected=f"one column named {name!r}",
-                given=Plain("several" if times[name] else "none"),
+                given=Plain("several" if times[name] else f"none{hint}"),
             )
     kinds = dict(columns)
     for name in request.columns:
         if kinds[name] is None:
             raise DataError(f"{subject}, column {name!r}", expected="text, numbers, booleans or dates in it")
-    if request.person is not None and kinds[request.person] not in ("text", "integer"):
+    for attribute in (*request.attributes, *request.filters):
+        if attribute.dates is None and kinds[attribute.column] in ("timestamp", "instant"):
+            raise DataError(
+                f"{subject}, column {attribute.column!r}",
+                expected='dates declared for it, as it has timestamps: dates = {by = "month", first = ..., last = ...}',
+            )
+    if request.person is not None and kinds[request.person] not in ("text", "comma", "integer"):
         raise DataError(f"{subject}, column {request.person!r}", expected="text or integers, to name persons")
     return {name: kind for name, kind in kinds.items() if kind is not None}

@@ -1,12 +1,8 @@
-"""Sources that DuckDB reads for the local engine: files, tables in memory, DuckDB databases. Zone: SENSITIVE."""
+"""Sources that DuckDB reads for the local engine: Parquet, tables in memory, DuckDB databases. Zone: SENSITIVE."""
 
 from __future__ import annotations
 
-import csv
 import glob
-import io
-import re
-from collections import defaultdict
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -23,8 +19,7 @@ from privcube.sensitive.selects import select_from
 if TYPE_CHECKING:
     import duckdb
 
-_SEPARATORS: Final = ",;\t|"
-_LONGEST_HEADER: Final = 1 << 20
+READABLE: Final = "records that can be read to the end"
 _WITH_FRACTIONS: Final[tuple[Any, ...]] = (float, np.floating, Decimal)
 
 
@@ -43,12 +38,12 @@ def found_files(pattern: str) -> list[str]:
     return found
 
 
-def _listed(files: Sequence[str]) -> str:
+def listed_files(files: Sequence[str]) -> str:
     """Files for DuckDB, which would take * and ? and [ for a pattern, and ~ for the home folder."""
     return f"[{', '.join(quoted_text(glob.escape(str(Path(file).absolute()))) for file in files)}]"
 
 
-def _numbered(source: str, columns: Sequence[str]) -> str:
+def numbered_columns(source: str, columns: Sequence[str]) -> str:
     """Some columns of a source as x0, x1, ..."""
     return f"(SELECT {', '.join(f'{column} AS x{number}' for number, column in enumerate(columns))} FROM {source})"
 
@@ -58,65 +53,11 @@ def _refuse_twins(subject: str, names: Sequence[str]) -> None:
         raise DataError(subject, expected="names of columns that differ, and not only in upper and lower case")
 
 
-class CsvFiles:
-    """Text files with a header, read as text; the header tells the separator: , ; tab or |."""
-
-    def __init__(self, files: Sequence[str]) -> None:
-        self._files = files
-        self.name = f"file {Path(files[0]).name!r}" + (f" and {len(files) - 1:,} more" if len(files) > 1 else "")
-
-    def columns(self, connection: duckdb.DuckDBPyConnection) -> Columns:
-        """The names in the header; all are text."""
-        headers = {_header(file) for file in self._files}
-        first = next(iter(headers))
-        for names, _ in headers:
-            if sorted(names) != sorted(first[0]):
-                raise DataError(self.name, expected="the same columns in all files")
-        return [(name, "text") for name in first[0]]
-
-    def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
-        """One reading per order of columns."""
-        alike: defaultdict[tuple[tuple[str, ...], str], list[str]] = defaultdict(list)
-        for file in self._files:
-            if file.lower().endswith(".zst"):
-                _read_to_the_end(file)
-            alike[_header(file)].append(file)
-        readings = []
-        for (names, separator), files in alike.items():
-            types = ", ".join(f"'f{number}': 'VARCHAR'" for number in range(len(names)))
-            reading = (
-                f"read_csv({_listed(files)}, auto_detect = false, header = true, delim = {quoted_text(separator)}, "
-                f"quote = '\"', escape = '\"', columns = {{{types}}}, strict_mode = true, null_padding = false, "
-                "hive_partitioning = false)"
-            )
-            readings.append(_numbered(reading, [f"f{names.index(name)}" for name in used]))
-        return f"({' UNION ALL '.join(readings)}) AS records"
-
-
-def _header(file: str) -> tuple[tuple[str, ...], str]:
-    """The names in the first line, and the separator: the one there most often, not counting quoted names."""
-    with _stream(file) as stream:
-        text = stream.read(_LONGEST_HEADER).decode("utf-8-sig", errors="ignore")
-    unquoted = re.split("[\r\n]", re.sub('"[^"]*"', "", text), maxsplit=1)[0]
-    separator = "\t" if ".tsv" in Path(file).name.lower() else max(_SEPARATORS, key=unquoted.count)
-    return tuple(next(csv.reader(io.StringIO(text, newline=""), delimiter=separator), [])), separator
-
-
-def _stream(file: str) -> Any:
-    import pyarrow as pa
-
-    return pa.input_stream(file, compression={".gz": "gzip", ".zst": "zstd"}.get(Path(file).suffix.lower()))
-
-
-def _read_to_the_end(file: str) -> None:
-    """Stop at a file that was cut off; DuckDB takes what is there of a zstd file for all of it."""
-    with _stream(file) as stream:
-        while stream.read(1 << 24):
-            pass
-
-
 class ParquetFiles:
     """Parquet files with the same columns; those in the names of folders (year=2024) count as text."""
+
+    expected: Final = READABLE
+    facts: Final = None
 
     def __init__(self, files: Sequence[str]) -> None:
         self._files = files
@@ -136,11 +77,11 @@ class ParquetFiles:
 
     def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
         """All files at once."""
-        return f"{_numbered(_parquet(self._files), list(map(quoted_name, used)))} AS records"
+        return f"{numbered_columns(_parquet(self._files), list(map(quoted_name, used)))} AS records"
 
 
 def _parquet(files: Sequence[str]) -> str:
-    return f"read_parquet({_listed(files)}, hive_types_autocast = false, union_by_name = true)"
+    return f"read_parquet({listed_files(files)}, hive_types_autocast = false, union_by_name = true)"
 
 
 class DuckDBFile:
@@ -151,6 +92,9 @@ class DuckDBFile:
     columns must be known without data. The file is opened for reading only, and from then on the session reaches no
     other file, network or extension, and no setting of it can be changed.
     """
+
+    expected: Final = READABLE
+    facts: Final = None
 
     def __init__(self, file: str | Path, table: str | None, query: str | None) -> None:
         self._file = Path(file)
@@ -171,7 +115,7 @@ class DuckDBFile:
     def open(self, connection: duckdb.DuckDBPyConnection, used: Sequence[str]) -> str:
         """The used columns of the table or query."""
         self._attach(connection)
-        return f"{_numbered(self._asked, list(map(quoted_name, used)))} AS records"
+        return f"{numbered_columns(self._asked, list(map(quoted_name, used)))} AS records"
 
     @property
     def _asked(self) -> str:
@@ -194,6 +138,9 @@ class TableInMemory:
 
     An Arrow stream is what has `__arrow_c_stream__`; it is asked for its batches once, as it may have them only once.
     """
+
+    expected: Final = READABLE
+    facts: Final = None
 
     def __init__(self, source: Any) -> None:
         self._stream: Any = None

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from privcube.errors import DataError
+from privcube.model.columns.text_files import TextFile
 from privcube.sensitive.engine import Engine
 from privcube.sensitive.engines.local import LocalEngine
-from privcube.sensitive.scans import CsvFiles, DuckDBFile, ParquetFiles, TableInMemory, found_files
+from privcube.sensitive.reading.text_files import CsvFiles
+from privcube.sensitive.scans import DuckDBFile, ParquetFiles, TableInMemory, found_files
 
 _TEXT_FILES: Final = (".csv", ".tsv", ".txt")
 _PARQUET_FILES: Final = (".parquet", ".pq")
@@ -17,13 +19,22 @@ _DATABASES: Final = (".duckdb", ".ddb", ".db")
 _IN_MEMORY: Final = ("pandas", "polars", "pyarrow", "duckdb", "_duckdb")
 
 
-def engine_for(source: Any, table: str | None = None, query: str | None = None) -> Engine:
-    """The engine for a source; a table or query is for databases."""
+def engine_for(source: Any, table: str | None = None, query: str | None = None, text: TextFile | None = None) -> Engine:
+    """The engine for a source; a table or query is for databases, and how text is written is for text files."""
+    engine = _engine_for(source, table, query, text or TextFile())
+    if text is not None and text != TextFile():
+        scan = engine.scan if isinstance(engine, LocalEngine) else None
+        if not isinstance(scan, CsvFiles):
+            raise DataError("data", expected="a text file, as encoding, separator and decimal are for these")
+    return engine
+
+
+def _engine_for(source: Any, table: str | None, query: str | None, written: TextFile) -> Engine:
     if isinstance(source, str | os.PathLike):
         text = os.fspath(source)
         if "://" in text or text.startswith("spark:"):
             return _engine_for_url(text, table, query)
-        return LocalEngine(_files(text, table, query))
+        return LocalEngine(_files(text, table, query, written))
     if table is not None or query is not None:
         raise DataError(
             "source", expected="a database, as a table or a query of it is given", given=type(source).__name__
@@ -62,7 +73,7 @@ def _engine_for_url(url: str, table: str | None, query: str | None) -> Engine:
     )
 
 
-def _files(text: str, table: str | None, query: str | None) -> CsvFiles | ParquetFiles | DuckDBFile:
+def _files(text: str, table: str | None, query: str | None, written: TextFile) -> CsvFiles | ParquetFiles | DuckDBFile:
     files = found_files(text)
     endings = {_ending(file) for file in files}
     if endings <= set(_DATABASES) and len(files) == 1:
@@ -70,7 +81,7 @@ def _files(text: str, table: str | None, query: str | None) -> CsvFiles | Parque
     if table is not None or query is not None:
         raise DataError(f"file {Path(files[0]).name!r}", expected="no table and no query, which are for databases")
     if endings <= set(_TEXT_FILES):
-        return CsvFiles(files)
+        return CsvFiles(files, written)
     if endings <= set(_PARQUET_FILES):
         return ParquetFiles(files)
     raise DataError(

@@ -34,8 +34,8 @@ def test_a_thousand_tenths_of_a_percent() -> None:
 
 
 def test_approximate_guarantees_add_up_through_zcdp() -> None:
-    total = ApproxDP(3, "1e-6")
-    one = ApproxDP(1, "1e-6")
+    total = ApproxDP(3, "1e-6", calibration="zcdp")
+    one = ApproxDP(1, "1e-6", calibration="zcdp")
     assert price_in("rho", one) == one.rho
     left = remaining(total, [one, ZCDP("0.05"), PureDP("0.1")])
     assert left == total.rho - one.rho - Fraction(5, 100) - Fraction(1, 200)

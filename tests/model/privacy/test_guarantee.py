@@ -24,7 +24,7 @@ def test_each_kind_keeps_exact_amounts() -> None:
 
 def test_gaussian_variance_follows_from_the_amounts() -> None:
     assert ZCDP("0.02").unit_noise == 25
-    approx = ApproxDP(1, "1e-6")
+    approx = ApproxDP(1, "1e-6", calibration="zcdp")
     assert approx.rho == rho_of(Fraction(1), Fraction(1, 10**6))
     assert approx.unit_noise == 1 / (2 * approx.rho)
     classic = ApproxDP(1, "1e-6", calibration="classic")
@@ -77,6 +77,25 @@ def test_refuses_delta(delta: object) -> None:
         ZCDP(1).epsilon(delta)
 
 
+def test_amounts_at_the_limits() -> None:
+    """The least and the largest are accepted, those just beyond are not, and capacities say what they hold."""
+    for make in (PureDP, ZCDP):
+        for amount in (Fraction(1, 10**12), Fraction(10**9)):
+            assert make(amount).capacity == make(amount).amount == amount
+        for amount in (Fraction(1, 10**12 + 1), Fraction(10**9 + 1)):
+            with pytest.raises(GuaranteeError, match="expected an amount from 1e-12 to 1e9"):
+                make(amount)
+    assert ApproxDP(1, "1e-6").capacity == ApproxDP(1, "1e-6").mu_squared
+    assert ApproxDP(1, "1e-6", calibration="zcdp").capacity == ApproxDP(1, "1e-6").rho
+    assert PureDP(1, max_rows_per_person=10**9).rows_changed == 10**9
+    with pytest.raises(GuaranteeError, match="from 1 to 1,000,000,000"):
+        PureDP(1, max_rows_per_person=10**9 + 1)
+
+
+def test_laplace_noise_follows_from_epsilon() -> None:
+    assert PureDP("0.25").unit_noise == 4
+
+
 @pytest.mark.parametrize("neighbors", ["bounded", "", "Add_Remove", None, 1, ["add_remove", "replace_one"]], ids=repr)
 @pytest.mark.parametrize("guarantee", KINDS, ids=lambda g: g.kind)
 def test_refuses_neighbors(guarantee: Guarantee, neighbors: object) -> None:
@@ -126,7 +145,11 @@ def test_survives_the_way_to_a_worker(guarantee: Guarantee) -> None:
 
 @pytest.mark.parametrize("guarantee", KINDS, ids=lambda g: g.kind)
 def test_from_amounts(guarantee: Guarantee) -> None:
-    assert guarantee_from(dict(guarantee.amounts)) == guarantee
+    assert guarantee_from(dict(guarantee.amounts), calibration=guarantee.calibration) == guarantee
+
+
+def test_documents_that_name_no_calibration_are_old() -> None:
+    assert guarantee_from({"epsilon": "1", "delta": "1e-6"}) == ApproxDP(1, "1e-6", calibration="zcdp")
 
 
 @pytest.mark.parametrize(

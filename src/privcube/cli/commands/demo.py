@@ -68,7 +68,8 @@ def _run(command: click.Command, purpose: str, *arguments: str) -> None:
     say()
     say(f"# {purpose}")
     say("$ " + shlex.join(["privcube", command.name or "", *arguments]))
-    command.main(list(arguments), prog_name=f"privcube {command.name}", standalone_mode=False)
+    with command.make_context(command.name, list(arguments), parent=click.get_current_context().parent) as context:
+        command.invoke(context)
 
 
 def _new_folder(folder: str) -> Path:

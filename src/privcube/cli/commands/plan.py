@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from privcube.model.documents.spec import Spec
     from privcube.model.options import Budgets, Effort, Objective, PlanOptions, Recovery, Strategy
     from privcube.model.plan import Plan
-    from privcube.model.privacy.guarantee import Guarantee
     from privcube.progress import Progress
 
 _SIZES: Final = "100,1000,10000"  # counts whose relative errors `--count` shows by default
+_WIDTH: Final = 110  # characters of a line of prose
 _CONFIDENCE: Final = 0.95  # of the margins that relative errors are based on
 
 
@@ -135,7 +136,7 @@ def plan(
         say_json(answers or plan_document(made, declared.expected_records))
         return
     show_plan(made, drafts=declared.schema.drafts, most_tables=tables)
-    show_cautions(made.guarantee, declared.expected_records)
+    show_warnings(warnings_of(made, declared.expected_records))
     _show_hint(made)
     if compare:
         from privcube.cli.comparison import show_comparison
@@ -160,18 +161,17 @@ def plan(
 def _made(declared: Spec, options: PlanOptions, progress: Progress) -> Plan:
     from privcube.planning.planner import plan_as
 
-    return plan_as(declared.workload, declared.guarantee, options, progress=progress)
+    return plan_as(declared.workload, declared.guarantee, options, or_pure=declared.may_be_pure, progress=progress)
 
 
 def plan_document(made: Plan, expected_records: int | None) -> dict[str, Any]:
     """The plan's document, together with the exact variances under the noise that is drawn, and warnings."""
     from privcube.accuracy.predictor import drawn_table_variances
-    from privcube.model.privacy.cautions import cautions
 
     return {
         **json.loads(made.to_json()),
         "drawn_variance_per_cell": drawn_table_variances(made).tolist(),
-        "warnings": cautions(made.guarantee, expected_records),
+        "warnings": warnings_of(made, expected_records),
     }
 
 
@@ -209,22 +209,29 @@ def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20
             f"Drafted from data, not yet confirmed: {', '.join(drafts)}. Check that their values are public knowledge "
             "and remove `draft = true`; a release refuses drafts."
         )
-    refusing = [attribute.name for attribute in schema if attribute.may_refuse]
-    if refusing:
-        from privcube.errors import listed
-
-        say()
-        say(f"Warning     Values that are missing or undeclared may stop the release: {listed(refusing)}.")
-        say("            If it fails, that tells that there are some. The policies category, drop and clamp avoid it.")
 
 
-def show_cautions(guarantee: Guarantee, expected_records: int | None) -> None:
-    """Say what is weak about a guarantee, if anything."""
+def warnings_of(made: Plan, expected_records: int | None) -> list[str]:
+    """What is weak about a plan's guarantee, and which attributes may stop a release."""
+    from privcube.errors import listed
     from privcube.model.privacy.cautions import cautions
 
-    for caution in cautions(guarantee, expected_records):
+    found = cautions(made.guarantee, expected_records)
+    refusing = [attribute.name for attribute in made.workload.schema if attribute.may_refuse]
+    if refusing:
+        found.append(
+            f"Values that are missing or undeclared may stop the release: {listed(refusing)}. If it fails, that tells "
+            "that there are some. The policies category, drop and clamp avoid it."
+        )
+    return found
+
+
+def show_warnings(warnings: list[str]) -> None:
+    """Print warnings, each in lines of a readable length."""
+    for warning in warnings:
         say()
-        say(f"Warning     {caution}")
+        for line in wrap(warning, _WIDTH, initial_indent="Warning     ", subsequent_indent=" " * 12):
+            say(line)
 
 
 def _show_hint(made: Plan) -> None:

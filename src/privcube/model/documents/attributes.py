@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Final, cast
 
-from privcube.errors import Plain, SpecError, counted
+from privcube.errors import Plain, SchemaError, SpecError, counted
 from privcube.model.amounts import decimal_text
 from privcube.model.attribute import MOST_CODES, Attribute
+from privcube.model.columns.dates import Dates
 from privcube.model.documents.toml_reader import Section
+from privcube.model.documents.value_files import joined_spellings, values_in
 from privcube.model.levels import Level
 from privcube.model.schema import Schema
 
 _POLICY_KEYS: Final = ("missing", "other", "underflow", "overflow")
-ATTRIBUTE_KEYS: Final = ("name", "values", "size", "bins", "levels", "ordered", *_POLICY_KEYS, "draft")
+_DECLARED_KEYS: Final = ("name", "values", "size", "bins", "dates")
+_CLEANING_KEYS: Final = ("column", "trim", "case", "raw")
+_DATE_KEYS: Final = ("by", "first", "last", "format")
+ATTRIBUTE_KEYS: Final = (*_DECLARED_KEYS, "levels", "ordered", *_POLICY_KEYS, *_CLEANING_KEYS, "draft")
+SPEC_ATTRIBUTE_KEYS: Final = (*ATTRIBUTE_KEYS, "values_from")  # a plan contains the values themselves
 
 
-def schema_from(sections: Sequence[Section]) -> Schema:
-    """The schema that sections declare, if the codes that it writes out are not too many."""
+def schema_from(sections: Sequence[Section], where: Any, folder: Path = Path()) -> Schema:
+    """The schema that sections and conditions declare, if the codes that it writes out are not too many."""
     codes = 0
     for section in sections:
         size, levels = section.raw("size", None), section.raw("levels", None)
@@ -28,31 +35,55 @@ def schema_from(sections: Sequence[Section]) -> Schema:
     if codes > MOST_CODES:
         expected = f"at most {MOST_CODES:,} codes of attributes with levels or categories, once per level"
         raise SpecError("attributes", expected=expected, given=Plain(counted(codes)))
-    return Schema(attribute_from(section) for section in sections)
+    return Schema((attribute_from(section, folder) for section in sections), where=where)
 
 
-def attribute_from(section: Section) -> Attribute:
-    """The attribute that a section declares."""
+def attribute_from(section: Section, folder: Path = Path()) -> Attribute:
+    """The attribute that a section declares; a file with values is relative to `folder`."""
     levels = [
         Level(
             level.text("name"),
             groups=level.raw("groups", None),
             width=level.integer("width", None),
             bins=level.raw("bins", None),
+            by=level.text("by", None),
         )
-        for level in section.sections("levels", ("name", "groups", "width", "bins"), required=False)
+        for level in section.sections("levels", ("name", "groups", "width", "bins", "by"), required=False)
     ]
-    policies = {key: section.text(key) for key in _POLICY_KEYS if key in section.given}
+    values, spelled = section.raw("values", None), section.raw("raw", ())
+    if "values_from" in section.given:
+        if values is not None:
+            raise SpecError(section.path("values_from"), expected="values or values_from", given=Plain("both"))
+        values, codes = values_in(folder / section.text("values_from"), section.path("values_from"))
+        spelled = joined_spellings(section.path("raw"), codes, spelled)
+    words = {key: section.text(key) for key in (*_POLICY_KEYS, "column", "case") if key in section.given}
     return Attribute(
         section.text("name"),
-        values=section.raw("values", None),
+        values=values,
         size=section.raw("size", None),
         bins=section.raw("bins", None),
+        dates=_dates(section) if "dates" in section.given else None,
         levels=levels,
         ordered=section.flag("ordered", None),
+        trim=section.flag("trim", False),
+        raw=spelled,
         draft=section.flag("draft", False),
-        **cast(Any, policies),
+        **cast(Any, words),
     )
+
+
+def _dates(section: Section) -> Dates:
+    dates = section.section("dates", _DATE_KEYS)
+    try:
+        return Dates(
+            by=cast(Any, dates.text("by")),
+            first=dates.raw("first", None),
+            last=dates.raw("last", None),
+            format=cast(Any, dates.text("format", "iso")),
+        )
+    except SchemaError as problem:
+        named = f"attribute {section.text('name')!r}, {problem.subject}"
+        raise SchemaError(named, expected=problem.expected) from None
 
 
 def attribute_document(attribute: Attribute) -> dict[str, Any]:
@@ -63,13 +94,18 @@ def attribute_document(attribute: Attribute) -> dict[str, Any]:
             "values": None if attribute.values is None else list(attribute.values),
             "size": attribute.size,
             "bins": None if attribute.bins is None else [_number(edge) for edge in attribute.bins],
+            "dates": None if attribute.dates is None else attribute.dates.document,
             "ordered": attribute.ordered,
             "missing": attribute.missing,
             "other": attribute.other,
+            "column": None if attribute.column == attribute.name else attribute.column,
+            "trim": attribute.trim or None,
+            "case": None if attribute.case == "exact" else attribute.case,
+            "raw": {label: list(spelled) for label, spelled in attribute.raw} or None,
             "draft": attribute.draft or None,
         }
     )
-    if attribute.bins is not None:
+    if attribute.has_ends:
         document |= {"underflow": attribute.underflow, "overflow": attribute.overflow}
     if attribute.levels:
         document["levels"] = [
@@ -79,11 +115,18 @@ def attribute_document(attribute: Attribute) -> dict[str, Any]:
                     "groups": None if level.groups is None else {key: list(members) for key, members in level.groups},
                     "width": level.width,
                     "bins": None if level.bins is None else [_number(edge) for edge in level.bins],
+                    "by": level.by,
                 }
             )
             for level in attribute.levels
         ]
     return document
+
+
+def where_document(schema: Schema) -> dict[str, Any]:
+    """The conditions of a schema, under their key; nothing if there are none."""
+    where = {condition.name: condition.document for condition in schema.where}
+    return {"where": where} if where else {}
 
 
 def _number(edge: Fraction) -> int | str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from privcube.errors import Plain, PlanError
 from privcube.model.amounts import decimal_text
-from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, schema_from
+from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, schema_from, where_document
 from privcube.model.documents.json_reader import strict_json
 from privcube.model.documents.plan_groups import (
     group_document,
@@ -30,6 +30,7 @@ FORMAT: Final = "privcube plan 1"
 _KEYS: Final = (
     "format",
     "attributes",
+    "where",
     "tables",
     "weights",
     "guarantee",
@@ -53,6 +54,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "attributes": [attribute_document(attribute) for attribute in plan.workload.schema],
+        **where_document(plan.workload.schema),
         "tables": [[entry if isinstance(entry, str) else list(entry) for entry in table] for table in plan.workload],
         "weights": list(plan.workload.weights),
         "guarantee": {
@@ -92,7 +94,8 @@ def plan_parts(text: str) -> tuple[dict[str, Any], str]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise PlanError("plan", expected=f"a document of the format {FORMAT!r}")
     given = document.pop("digest", None)
-    document.pop("drawn_variance_per_cell", None)  # `privcube plan --json` adds it; it follows from the rest
+    for added in ("drawn_variance_per_cell", "warnings"):  # by `privcube plan --json`; they follow from the rest
+        document.pop(added, None)
     try:
         found = digest_of(document)
     except (ValueError, RecursionError):  # lone surrogates, or brackets nested too deeply
@@ -110,7 +113,7 @@ def changed_plan() -> PlanError:
 
 def _parts(document: dict[str, Any]) -> dict[str, Any]:
     plan = Section("", document, _KEYS)
-    schema = schema_from(plan.sections("attributes", ATTRIBUTE_KEYS))
+    schema = schema_from(plan.sections("attributes", ATTRIBUTE_KEYS), plan.raw("where", None))
     guarantee = plan.section("guarantee", ("amounts", "neighbors", "max_rows_per_person", "calibration", "row"))
     amounts = guarantee.section("amounts", _AMOUNTS).amounts(_AMOUNTS)
     options = plan.section("options", _OPTIONS)

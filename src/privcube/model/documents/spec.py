@@ -14,16 +14,24 @@ from typing import Any, Final, cast
 
 from privcube.errors import GuaranteeError, Plain, SpecError
 from privcube.model.amounts import Amount, decimal_text
-from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, present, schema_from
+from privcube.model.columns.text_files import TextFile
+from privcube.model.documents.attributes import (
+    SPEC_ATTRIBUTE_KEYS,
+    attribute_document,
+    present,
+    schema_from,
+    where_document,
+)
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.toml_reader import Section
 from privcube.model.options import PlanOptions
-from privcube.model.privacy.guarantee import Guarantee, guarantee_from
+from privcube.model.privacy.guarantee import ApproxDP, Calibration, Guarantee, guarantee_from
 from privcube.model.schema import Schema
 from privcube.model.workload import Workload
 
 _LARGEST_FILE: Final = 4 * 2**20  # bytes: a larger file is no spec, and must not fill the memory
 _AMOUNTS: Final = ("epsilon", "delta", "rho")
+_TEXT_FILE: Final = ("encoding", "separator", "decimal")
 _PLAN: Final = ("strategy", "effort", "budgets", "recovery", "objective")
 
 
@@ -40,6 +48,7 @@ class DataSource:
     table: str | None = None
     query: str | None = None
     person: str | None = None
+    text: TextFile = field(default_factory=TextFile)  # how the files are written, if they are text
 
     def __post_init__(self) -> None:
         if self.table is not None and self.query is not None:
@@ -85,7 +94,7 @@ class Spec:
     expected_records: int | None = None  # roughly, as publicly known; only for warnings
 
     def __post_init__(self) -> None:
-        if self.data.person is not None and self.data.person in self.schema.names:
+        if self.data.person is not None and self.data.person in {attribute.column for attribute in self.schema}:
             raise SpecError(
                 "data.person", expected="a column that is not an attribute to publish", given=self.data.person
             )
@@ -115,6 +124,18 @@ class Spec:
         """The requested tables."""
         return self.request.workload(self.schema)
 
+    @property
+    def may_be_pure(self) -> bool:
+        """Whether a release under (epsilon, delta) may have a pure plan instead, if that is more accurate.
+
+        Such a plan takes a larger part of a total: if a release asks for a tenth of a ledger's epsilon, it takes a
+        tenth, and leaves room for pure releases alone, while Gaussian noise takes about a hundredth. So a plan that
+        a ledger pays for is not pure, unless the release asks for all of the total.
+        """
+        return self.ledger is None or (
+            self.ledger.total is not None and self.ledger.total.amounts == self.guarantee.amounts
+        )
+
     @classmethod
     def read(cls, path: str | Path) -> Spec:
         """Read a spec.toml."""
@@ -132,11 +153,11 @@ class Spec:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise SpecError(subject, expected="UTF-8 text", given=Plain("other bytes")) from None
-        return cls.from_toml(text)
+        return cls.from_toml(text, folder=file.parent)
 
     @classmethod
-    def from_toml(cls, text: str) -> Spec:
-        """Read the text of a spec.toml."""
+    def from_toml(cls, text: str, *, folder: Path = Path()) -> Spec:
+        """Read the text of a spec.toml; files with values are relative to `folder`."""
         if len(text) > _LARGEST_FILE:
             raise SpecError("spec", expected=f"at most {_LARGEST_FILE // 2**20} MiB", given=Plain("a longer text"))
         try:
@@ -145,7 +166,7 @@ class Spec:
             raise SpecError("spec", expected="TOML", given=Plain("brackets nested too deeply")) from None
         except (ValueError, ArithmeticError) as problem:
             raise SpecError("spec", expected="TOML", given=Plain(str(problem))) from None
-        return _from_document(document)
+        return _from_document(document, folder)
 
     def to_toml(self) -> str:
         """Write a spec.toml that reads back as this spec."""
@@ -154,15 +175,17 @@ class Spec:
         return tomli_w.dumps(_to_document(self))
 
 
-def _from_document(document: dict[str, Any]) -> Spec:
+def _from_document(document: dict[str, Any], folder: Path) -> Spec:
     root = Section("", document, ("data", "privacy", "attributes", "workload", "plan", "output"))
-    data = root.section("data", ("source", "dataset", "table", "query", "person", "max_rows_per_person", "unit"))
+    known = ("source", "dataset", "table", "query", "person", "max_rows_per_person", "unit", "where", *_TEXT_FILE)
+    data = root.section("data", known)
     source = DataSource(
         source=data.text("source"),
         dataset=data.text("dataset", None),
         table=data.text("table", None),
         query=data.text("query", None),
         person=data.text("person", None),
+        text=TextFile(**{key: _sign(data, key) for key in _TEXT_FILE if key in data.given}),
     )
     rows = data.integer("max_rows_per_person", None)
     if (rows is None) != (source.person is None):
@@ -178,17 +201,15 @@ def _from_document(document: dict[str, Any]) -> Spec:
         "max_rows_per_person": 1 if rows is None else rows,
         "row": _unit(data),
     }
-    guarantee = guarantee_from(
-        privacy.amounts(_AMOUNTS),
-        **cast(Any, protected),
-        calibration=cast(Any, privacy.text("calibration", "zcdp")),
-    )
+    amounts = privacy.amounts(_AMOUNTS)
+    calibration = privacy.text("calibration", _calibration(amounts))
+    guarantee = guarantee_from(amounts, **cast(Any, protected), calibration=cast(Any, calibration))
     options = root.section("plan", _PLAN, required=False)
     spec = Spec(
         data=source,
         guarantee=guarantee,
-        ledger=_ledger(privacy, privacy.amounts(totals), protected, guarantee),
-        schema=schema_from(root.sections("attributes", ATTRIBUTE_KEYS)),
+        ledger=_ledger(privacy, privacy.amounts(totals), protected),
+        schema=schema_from(root.sections("attributes", SPEC_ATTRIBUTE_KEYS), data.raw("where", None), folder),
         request=WorkloadRequest.from_section(root.section("workload", WorkloadRequest.KEYS)),
         options=PlanOptions(**cast(Any, {key: options.text(key) for key in options.given})),
         output=root.section("output", ("path",), required=False).text("path", "out"),
@@ -196,6 +217,11 @@ def _from_document(document: dict[str, Any]) -> Spec:
     )
     _ = spec.workload  # check names and levels against the schema now, not when the data is read
     return spec
+
+
+def _calibration(amounts: dict[str, Amount]) -> Calibration:
+    """The calibration if none is given."""
+    return "exact" if set(amounts) == {"epsilon", "delta"} else "zcdp"
 
 
 def _unit(data: Section) -> str:
@@ -206,9 +232,13 @@ def _unit(data: Section) -> str:
     return unit or "row"
 
 
-def _ledger(
-    privacy: Section, totals: dict[str, Amount], protected: dict[str, object], guarantee: Guarantee
-) -> LedgerTerms | None:
+def _sign(data: Section, key: str) -> str:
+    """A text that may be a tab, which is blank."""
+    value = data.raw(key)
+    return value if value == "\t" else data.text(key)
+
+
+def _ledger(privacy: Section, totals: dict[str, Amount], protected: dict[str, object]) -> LedgerTerms | None:
     path = privacy.text("ledger", None)
     if path is None:
         if totals:
@@ -218,8 +248,7 @@ def _ledger(
         return LedgerTerms(path=path)
     try:
         amounts = {name.removeprefix("total_"): amount for name, amount in totals.items()}
-        exact = guarantee.calibration == "exact" and len(amounts) == 2
-        total = guarantee_from(amounts, **cast(Any, protected), calibration="exact" if exact else "zcdp")
+        total = guarantee_from(amounts, **cast(Any, protected), calibration=_calibration(amounts))
     except GuaranteeError as problem:
         raise GuaranteeError(f"total of the ledger, {problem.subject}", expected=problem.expected) from None
     return LedgerTerms(path=path, total=total)
@@ -255,10 +284,12 @@ def _to_document(spec: Spec) -> dict[str, Any]:
         "person": spec.data.person,
         "max_rows_per_person": rows if spec.data.person is not None else None,
         "unit": None if spec.guarantee.row == "row" else spec.guarantee.row,
+        **spec.data.text.document,
+        **where_document(spec.schema),
     }
     amounts = {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()}
     privacy: dict[str, Any] = {**amounts, "neighbors": spec.guarantee.neighbors}
-    if spec.guarantee.calibration != "zcdp":
+    if isinstance(spec.guarantee, ApproxDP) and spec.guarantee.calibration != "exact":
         privacy["calibration"] = spec.guarantee.calibration
     if spec.expected_records is not None:
         privacy["expected_records"] = spec.expected_records

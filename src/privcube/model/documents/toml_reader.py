@@ -30,7 +30,8 @@ class Section:
             if key not in names:
                 remark = _REMARKS.get(key) or _suggestion(key, names)
                 shown = key if key.isprintable() and len(key) <= _LONGEST_KEY else quoted(key)
-                raise SpecError(self.path(shown), expected=f"a known key ({remark})", available=names)
+                all_of_them = ", ".join(names)  # a key is easily misspelled: none is left out of the message
+                raise SpecError(self.path(shown), expected=f"a known key ({remark})", available=[all_of_them])
 
     def path(self, key: str) -> str:
         """The full name of a key, such as privacy.epsilon."""

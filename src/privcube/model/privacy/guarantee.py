@@ -160,7 +160,7 @@ class ApproxDP(_Protected):
         *,
         neighbors: Neighbors = "add_remove",
         max_rows_per_person: int = 1,
-        calibration: Calibration = "zcdp",
+        calibration: Calibration = "exact",
         row: Row = "row",
     ) -> None:
         probability = exact(delta, "delta", GuaranteeError)
@@ -264,7 +264,7 @@ Guarantee = PureDP | ApproxDP | ZCDP
 def pure_instead(guarantee: Guarantee) -> PureDP | None:
     """The pure guarantee that a plan for this one may have instead: the same epsilon implies any delta.
 
-    >>> print(pure_instead(ApproxDP(1, "1e-6", calibration="exact")))
+    >>> print(pure_instead(ApproxDP(1, "1e-6")))
     epsilon = 1 (pure), adding or removing one row
     """
     if not isinstance(guarantee, ApproxDP) or guarantee.calibration != "exact":
@@ -286,6 +286,8 @@ def guarantee_from(
     row: Row = "row",
 ) -> Guarantee:
     """The guarantee that a set of named amounts describes: epsilon, or epsilon and delta, or rho.
+
+    Documents that say nothing of a calibration are from a time when all Gaussian noise was accounted through zCDP.
 
     >>> guarantee_from({"rho": "0.1"})
     ZCDP(neighbors='add_remove', max_rows_per_person=1, row='row', rho=Fraction(1, 10))

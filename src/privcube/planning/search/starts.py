@@ -19,6 +19,7 @@ import itertools
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from math import log, prod
 from typing import Final
 
@@ -177,19 +178,22 @@ def _designs(choices: Choices, tables: Sequence[Choice]) -> Iterator[list[Choice
             yield _largest(sorted(blocks))
 
 
-def _projective_space(dimension: int, q: int) -> tuple[int, list[set[int]]]:
+@lru_cache(maxsize=64)
+def _projective_space(dimension: int, q: int) -> tuple[int, tuple[frozenset[int], ...]]:
     """The number of points of PG(dimension, q), and its hyperplanes; the points of the first hyperplane come last.
 
     >>> [(points, len(planes), len(planes[0])) for points, planes in map(_projective_space, [2] * 3, [1, 2, 4])]
     [(3, 3, 2), (7, 7, 3), (21, 21, 5)]
     """
     if q == 1:
-        return dimension + 1, [set(range(dimension + 1)) - {left_out} for left_out in range(dimension + 1)]
+        all_points = frozenset(range(dimension + 1))
+        return len(all_points), tuple(all_points - {left_out} for left_out in sorted(all_points))
     vectors = itertools.product(range(q), repeat=dimension + 1)
     normal = [vector for vector in vectors if next((x for x in vector if x), 0) == 1]
     first = normal[0]
     order = sorted(normal, key=lambda point: _meets(first, point, q))
-    return len(order), [{at for at, point in enumerate(order) if _meets(plane, point, q)} for plane in normal]
+    planes = [frozenset(at for at, point in enumerate(order) if _meets(plane, point, q)) for plane in normal]
+    return len(order), tuple(planes)
 
 
 def _meets(plane: Sequence[int], point: Sequence[int], q: int) -> bool:

@@ -59,7 +59,7 @@ _DRAWN: Final = {
 def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
     """PRIVACY.md, from a plan and its manifest."""
     sections = {
-        "What is protected": [_protected(plan.guarantee)],
+        "What is protected": [_protected(plan.guarantee), *_records(plan)],
         "How much": [
             _budget(plan.guarantee),
             *_in_words(plan.guarantee),
@@ -116,6 +116,19 @@ def _protected(guarantee: Guarantee) -> str:
         else "one of them has one more unit than the other; the number of units is protected, too"
     )
     return f"The protected unit is {unit}. Neighboring data sets differ by {guarantee.unit}: {size}.{caveat}"
+
+
+def _records(plan: Plan) -> Iterator[str]:
+    """Which records count, if not all do."""
+    schema = plan.workload.schema
+    if not schema.filters:
+        return
+    why = ["that do not meet its conditions on columns"] if schema.where else []
+    why += ["with values that an attribute leaves out"] if any(attribute.drops for attribute in schema) else []
+    yield (
+        f"Not all records count: those {' and those '.join(why)} are left out, as plan.json states. That is decided "
+        "for each record by itself, so whether the records of a unit count is protected like what they say."
+    )
 
 
 def _budget(guarantee: Guarantee) -> str:

@@ -7,6 +7,7 @@ at once (`privcube.sensitive.counting`). Text files are read as text: no type or
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -18,6 +19,7 @@ from privcube.sensitive.counting import CODES_IN_MEMORY, Codes, TableCounter, ch
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.duckdb_session import Columns, connected, narrow_codes
 from privcube.sensitive.engine import CountRequest
+from privcube.sensitive.reading.inquiry import Inquiry, Rows
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 
 if TYPE_CHECKING:
@@ -34,6 +36,14 @@ class Scan(Protocol):
     def name(self) -> str:
         """How messages call it."""
 
+    @property
+    def expected(self) -> str:
+        """What records must be like to be read to the end."""
+
+    @property
+    def facts(self) -> dict[str, str] | None:
+        """How text files are written, for people; None if it is none."""
+
     def columns(self, connection: duckdb.DuckDBPyConnection) -> Columns:
         """The names of the columns and what kind each is, None if it cannot be coded; no record is read."""
 
@@ -45,7 +55,7 @@ class LocalEngine:
     """Counts the records of one scan."""
 
     def __init__(self, scan: Scan, codes_in_memory: int = CODES_IN_MEMORY) -> None:
-        self._scan = scan
+        self.scan = scan
         self._codes_in_memory = codes_in_memory
 
     def prepare(self, request: CountRequest) -> None:
@@ -60,21 +70,40 @@ class LocalEngine:
         counter = TableCounter(sizes, request.positions, progress, self._codes_in_memory)
         with connected() as connection:
             kinds = self._columns(connection, request)
-            with without_quotes(self._scan.name, expected="a source that can be read"):
-                source = self._scan.open(connection, request.columns)
+            with without_quotes(self.scan.name, expected="a source that can be read"):
+                source = self.scan.open(connection, request.columns)
             numbers = {name: f"x{number}" for number, name in enumerate(request.columns)}
             numbered = replace(DUCKDB, column=numbers.__getitem__)  # by name, DuckDB does not tell A from a
             done = 0
-            for batch in coded_batches(connection, source, kinds, request, self._scan.name, numbered):
+            for batch in coded_batches(connection, source, kinds, request, self.scan, numbered):
                 counter.add(batch)
                 done += len(batch[0])
                 progress(READING, done, None)
         return request.exact_counts(counter.finish())
 
+    @contextmanager
+    def inquiry(self) -> Iterator[Inquiry]:
+        """Open the source for questions."""
+        with connected() as connection:
+            with without_quotes(self.scan.name, expected="a source that can be read"):
+                columns = self.scan.columns(connection)
+
+            def opened(used: Sequence[str]) -> tuple[str, Dialect]:
+                with without_quotes(self.scan.name, expected="a source that can be read"):
+                    source = self.scan.open(connection, used)
+                numbers = {name: f"x{number}" for number, name in enumerate(used)}
+                return source, replace(DUCKDB, column=numbers.__getitem__)
+
+            def rows(query: str) -> Rows:
+                with without_quotes(self.scan.name, expected=self.scan.expected):
+                    return connection.sql(query).fetchall()
+
+            yield Inquiry(self.scan.name, columns, opened, rows, self.scan.facts)
+
     def _columns(self, connection: duckdb.DuckDBPyConnection, request: CountRequest) -> dict[str, ColumnKind]:
-        with without_quotes(self._scan.name, expected="a source that can be read"):
-            columns = self._scan.columns(connection)
-        return checked_kinds(self._scan.name, request, columns)
+        with without_quotes(self.scan.name, expected="a source that can be read"):
+            columns = self.scan.columns(connection)
+        return checked_kinds(self.scan.name, request, columns)
 
 
 def coded_batches(
@@ -82,7 +111,7 @@ def coded_batches(
     source: str,
     kinds: dict[str, ColumnKind],
     request: CountRequest,
-    name: str,
+    scan: Scan,
     dialect: Dialect = DUCKDB,
 ) -> Iterator[list[Codes]]:
     """The codes of all records that count, in batches; stops at the first that a policy refuses."""
@@ -90,7 +119,7 @@ def coded_batches(
     records = counted_records(source, attributes, kinds, dialect, request)
     nobody = ", nobody" if request.person is not None else ""
     query = f"SELECT {narrow_codes(attributes)}{nobody} FROM ({records}) AS counted"
-    with without_quotes(name, expected="records that can be read to the end"):
+    with without_quotes(scan.name, expected=scan.expected):
         for batch in connection.sql(query).to_arrow_reader(_BATCH):
             if batch.num_rows:
                 yield checked_codes(batch, attributes, request.person)

@@ -65,6 +65,8 @@ _KINDS: Final[dict[str, ColumnKind]] = {
     **dict.fromkeys(("StringType", "CharType", "VarcharType", "DateType"), "text"),
     **dict.fromkeys(("ByteType", "ShortType", "IntegerType", "LongType"), "integer"),
     **dict.fromkeys(("FloatType", "DoubleType"), "float"),
+    "TimestampType": "instant",
+    "TimestampNTZType": "timestamp",
     "DecimalType": "decimal",
     "BooleanType": "boolean",
 }
@@ -190,9 +192,11 @@ def _coding_query(request: CountRequest, kinds: dict[str, ColumnKind]) -> str:
     dialect = replace(DUCKDB, column=numbers.__getitem__)
     codes = narrow_codes(request.attributes)
     if request.person is None:
-        return f"SELECT {codes} FROM ({coded_records('records', request.attributes, kinds, dialect)}) AS coded"
+        records = coded_records("records", request.attributes, kinds, dialect, request.filters)
+        return f"SELECT {codes} FROM ({records}) AS coded"
     ranked = ranked_records(
-        "records", request.attributes, kinds, dialect, person=request.person, key=request.key
+        "records", request.attributes, kinds, dialect,
+        person=request.person, key=request.key, filters=request.filters,
     )  # fmt: skip
     return f"SELECT {codes}, nobody, person, unhex(place) AS place FROM ({ranked}) AS ranked"
 

@@ -26,6 +26,7 @@ from privcube.sensitive.counting import Counts, TableCounter, checked_cells, cod
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.cover import Block, Positions, cover
 from privcube.sensitive.engine import CountRequest
+from privcube.sensitive.reading.inquiry import Inquiry, Rows
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 from privcube.sensitive.selects import select_from
 
@@ -76,6 +77,20 @@ class SqlEngine:
             else:
                 counts = self._count_here(connection, request, kinds, blocks, progress)
         return request.exact_counts(counts)
+
+    @contextmanager
+    def inquiry(self) -> Iterator[Inquiry]:
+        """Open the source for questions, in one snapshot."""
+        with self._database.snapshot() as connection:
+            with without_quotes(self._name, expected="something that is there, can be read and is one SELECT"):
+                columns = self._database.columns(connection, self._statement)
+
+            def rows(query: str) -> Rows:
+                with without_quotes(self._name, expected="records that can be read, by a connection that lasts"):
+                    return list(connection.execute(query))
+
+            source = f"({self._statement}\n) AS asked"
+            yield Inquiry(self._name, columns, lambda used: (source, POSTGRESQL), rows)
 
     def _kinds(self, connection: Any, request: CountRequest) -> dict[str, ColumnKind]:
         with without_quotes(self._name, expected="something that is there, can be read and is one SELECT"):
@@ -240,7 +255,7 @@ class PostgreSQLDatabase:
             with without_quotes(self.name, expected="a server that takes commands"):
                 connection.isolation_level = self._psycopg.IsolationLevel.REPEATABLE_READ
                 connection.read_only = True
-                for setting in ("client_encoding = 'UTF8'", "datestyle = 'ISO'", "standard_conforming_strings = on"):
+                for setting in _SETTINGS:
                     connection.execute(f"SET LOCAL {setting}")
             yield connection
         finally:
@@ -276,6 +291,9 @@ class PostgreSQLDatabase:
         raise DataError(self.name, expected=login if asked else f"a server that answers there, and {login}")
 
 
+_SETTINGS: Final = (
+    "client_encoding = 'UTF8'", "datestyle = 'ISO'", "timezone = 'UTC'", "standard_conforming_strings = on",
+)  # fmt: skip
 _CONNECTION: Final[dict[str, Any]] = {
     "connect_timeout": 10,
     "keepalives_idle": 30,  # seconds; then a server that is gone is noticed within another 30
@@ -289,4 +307,5 @@ _KINDS: Final[dict[int, ColumnKind]] = {
     700: "float", 701: "float",
     1700: "decimal",
     1082: "text", 2950: "text",  # date, uuid
+    1114: "timestamp", 1184: "instant",
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""How sources are read and looked over. Zone: SENSITIVE."""

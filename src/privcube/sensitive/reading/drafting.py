@@ -1,0 +1,175 @@
+"""A draft of a schema read off the data, marked as a draft. Zone: SENSITIVE.
+
+The values that occur are themselves sensitive (a rare diagnosis tells that someone has it), so every attribute carries
+`draft = true`, which a release refuses until a person has confirmed that the values are public knowledge. A column that
+no attribute can be drafted from stops nothing: it is named with the reason, which holds no value.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from privcube.errors import SchemaError
+from privcube.model.attribute import Attribute, Policy
+from privcube.model.columns.dates import DateFormat, Dates
+from privcube.model.levels import check_name
+from privcube.sensitive.coding import ColumnKind
+from privcube.sensitive.engine import Engine
+from privcube.sensitive.reading.inquiry import Inquiry, inquiry_into
+from privcube.sensitive.reading.questions import days_between, frequent_texts, numbers_between
+
+RECORDS: Final = 1_000_000  # that a draft is made from
+_MOST_VALUES: Final = 100
+_LOOKED_AT: Final = 1_000  # texts of a column, the most frequent ones
+_BINS: Final = 10
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_TIME: Final = r"([ T].*)?"
+_FORMS: Final[dict[DateFormat, re.Pattern[str]]] = {
+    "iso": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}" + _TIME),
+    "day first": re.compile(r"[0-3]?[0-9][./-][01]?[0-9][./-][0-9]{4}" + _TIME),
+    "month first": re.compile(r"[01]?[0-9][./-][0-3]?[0-9][./-][0-9]{4}" + _TIME),
+    "compact": re.compile(r"(19|20)[0-9]{2}[01][0-9][0-3][0-9]"),
+}
+_NAMES_PEOPLE: Final = re.compile(
+    r"(.*[_. -])?(id|pid|uid|ssn|mrn|nhs|person|patient|subject|customer|client|member|user|employee|household)"
+    r"([_. -]?(id|no|nr|num|number|key|code))?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a column says: its frequent texts, how many different ones there are, and whether values are missing."""
+
+    texts: tuple[str, ...]
+    different: int
+    records: int
+    has_missing: bool
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Attributes for the columns that allow it, reasons for those that do not, and a column that may name people."""
+
+    attributes: tuple[Attribute, ...]
+    left_out: tuple[tuple[str, str], ...]
+    person: str | None
+
+
+def draft_of(engine: Engine) -> Draft:
+    """Attributes with the values found in a source; errors and reasons name columns, never values."""
+    attributes: list[Attribute] = []
+    left_out: list[tuple[str, str]] = []
+    with inquiry_into(engine) as inquiry:
+        times = Counter(name for name, _ in inquiry.columns)
+        kinds = {name: kind for name, kind in inquiry.columns if kind is not None and times[name] == 1}
+        told = _told(inquiry, kinds) if kinds else {}
+        for name, kind in inquiry.columns:
+            try:
+                check_name("name of a column", name)
+                if times[name] > 1:
+                    raise SchemaError(f"column {name!r}", expected="one column of that name")
+                if kind is None:
+                    raise SchemaError(f"column {name!r}", expected="text, numbers, booleans or dates")
+                attributes.append(_attribute(inquiry, name, kind, told[name]))
+            except SchemaError as problem:
+                reason = (name, problem.expected if problem.subject.startswith("column") else "plain, short text")
+                left_out += [] if reason in left_out else [reason]
+        if not attributes:
+            raise SchemaError(inquiry.name, expected="at least one column that an attribute can be drafted from")
+    people = [name for name, _ in left_out if name in kinds and _NAMES_PEOPLE.fullmatch(name)]
+    return Draft(tuple(attributes), tuple(left_out), people[0] if people else None)
+
+
+def _told(inquiry: Inquiry, kinds: dict[str, ColumnKind]) -> dict[str, Told]:
+    names = list(kinds)
+    source, dialect = inquiry.opened(names)
+    rows = inquiry.rows(frequent_texts(source, kinds, dialect, RECORDS, _LOOKED_AT))
+    texts: dict[str, list[str]] = {name: [] for name in names}
+    different, records, missing = dict.fromkeys(names, 0), dict.fromkeys(names, 0), dict.fromkeys(names, False)
+    for number, text, unlike, total in rows:
+        name = names[number]
+        different[name], records[name] = unlike, total
+        if text is None or not text.strip():
+            missing[name] = True
+        else:
+            texts[name].append(text)
+    return {name: Told(tuple(sorted(texts[name])), different[name], records[name], missing[name]) for name in names}
+
+
+def _attribute(inquiry: Inquiry, name: str, kind: ColumnKind, told: Told) -> Attribute:
+    """The attribute, or an error that does not pass on what the schema says of a value."""
+    subject = f"column {name!r}"
+    missing: Policy = "category" if told.has_missing else "refuse"
+    if not told.texts:
+        raise SchemaError(subject, expected="at least one value; all are missing")
+    many = told.different > _MOST_VALUES
+    nearly_unique = told.different >= max(20, 0.9 * told.records)
+    if (many or nearly_unique) and _NAMES_PEOPLE.fullmatch(name):
+        raise SchemaError(subject, expected="something to publish; it looks like an identifier (see person)")
+    form = _form(kind, told.texts)
+    if form is not None and (many or kind in ("timestamp", "instant") or form == "iso"):
+        return _by_month(inquiry, name, kind, form, missing)
+    if all(map(_NUMBER.fullmatch, told.texts)) and many:
+        source, dialect = inquiry.opened([name])
+        ((low, high),) = inquiry.rows(numbers_between(source, name, kind, dialect))
+        if low is not None and max(abs(low), abs(high)) < 1e15:
+            edges = _round_edges(Decimal(repr(float(low))), Decimal(repr(float(high))))
+            return Attribute(name, bins=edges, underflow="clamp", overflow="clamp", missing=missing, draft=True)
+    if many:
+        what = "an identifier or free text" if nearly_unique else "free text"
+        raise SchemaError(
+            subject,
+            expected=f"at most {_MOST_VALUES} different values, numbers or dates; it looks like {what}. To publish it, "
+            "declare values, or values_from a file",
+        )
+    try:
+        return Attribute(name, values=_values(kind, told.texts), missing=missing, draft=True)
+    except SchemaError:
+        raise SchemaError(subject, expected="values without control characters, of at most 1,000 characters") from None
+
+
+def _form(kind: ColumnKind, texts: Sequence[str]) -> DateFormat | None:
+    """How dates are written, if all texts are dates."""
+    if kind in ("float", "decimal", "boolean"):
+        return None
+    return next((form for form, shape in _FORMS.items() if all(map(shape.fullmatch, texts))), None)
+
+
+def _by_month(inquiry: Inquiry, name: str, kind: ColumnKind, form: DateFormat, missing: Policy) -> Attribute:
+    """Months of whole years, from the first to the last that occur."""
+    source, dialect = inquiry.opened([name])
+    dates = Dates(by="day", first="2000-01-01", last="2000-01-01", format=form)
+    ((first, last),) = inquiry.rows(days_between(source, name, kind, dialect, dates))
+    if first is None:
+        raise SchemaError(f"column {name!r}", expected="dates of one form, such as 2024-01-31")
+    months = Dates(by="month", first=f"{int(first):04d}-01", last=f"{int(last):04d}-12", format=form)
+    return Attribute(name, dates=months, underflow="clamp", overflow="clamp", missing=missing, draft=True)
+
+
+def _values(kind: ColumnKind, texts: Sequence[str]) -> list[str] | list[int] | list[bool]:
+    if kind == "boolean":
+        return [False, True]
+    plain = [text.removesuffix(".0") for text in texts] if kind in ("float", "decimal") else list(texts)
+    whole = re.compile(r"0|-?[1-9][0-9]{0,17}")
+    if all(map(whole.fullmatch, plain)):
+        return sorted(set(map(int, plain)))
+    return sorted(set(plain))
+
+
+def _round_edges(low: Decimal, high: Decimal) -> list[int | Decimal]:
+    """About ten intervals of a round width that cover low to high."""
+    span = max(high - low, Decimal(1))
+    unit = Decimal(10) ** math.floor((span / _BINS).log10())
+    width = next(unit * step for step in (1, 2, 5, 10) if unit * step * _BINS >= span)
+    first = (low / width).to_integral_value(rounding="ROUND_FLOOR") * width
+    edges = [first]
+    while edges[-1] <= high:
+        edges.append(edges[-1] + width)
+    return [int(edge) if edge == edge.to_integral_value() else edge.normalize() for edge in edges]

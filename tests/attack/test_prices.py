@@ -1,0 +1,138 @@
+"""What mutants of the pricing code got away with: each test here kills some that no other did (tools/mutants.py)."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from privcube import ZCDP, Attribute, Level, Plan, PureDP, Schema, Workload, errors, plan
+from privcube.accuracy import privacy
+from privcube.accuracy.layout import Layout
+from privcube.accuracy.privacy import privacy_cost, verify_privacy
+from privcube.model.groups import group_rows
+from privcube.model.slices import largest_scale
+from privcube.planning.steps import with_bundles
+from privcube.sensitive import gate
+from privcube.sensitive.answers import exact_answers
+from privcube.sensitive.ledger import MemoryLedger
+from privcube.sensitive.sources import engine_for
+
+SCHEMA = Schema.from_sizes({"a": 2, "b": 3, "c": 4})
+PAIRS = Workload.tables(SCHEMA, [("a", "b"), ("a", "c")])
+
+
+class Ones:
+    """Noise of 1 everywhere, which is not symmetric."""
+
+    def laplace(self, scale: object, count: int) -> np.ndarray:
+        return np.ones(count, dtype=np.int64)
+
+    def max_norm(self, scale: object, sizes: list[int]) -> list[np.ndarray]:
+        return [np.ones(size, dtype=np.int64) for size in sizes]
+
+
+def bundled() -> Plan:
+    """Two tables that share the cells of a, noised together in slices."""
+    return with_bundles(plan(PAIRS, PureDP(1), "marginals"), [[0, 1]])
+
+
+def changes(made: Plan) -> list[list[np.ndarray]]:
+    """The answers of each record by itself, or the differences of two."""
+    schema = made.workload.schema
+    units = np.eye(schema.domain_size, dtype=np.int64).reshape(-1, *schema.shape)
+    tables = [schema.names] * len(made.groups)
+    columns = [exact_answers(Layout(made.frame), made.groups, tables, {schema.names: u}.__getitem__) for u in units]
+    if made.guarantee.neighbors == "add_remove":
+        return columns
+    return [[a - b for a, b in zip(one, other, strict=True)] for one, other in combinations(columns, 2)]
+
+
+@pytest.mark.parametrize("made", [plan(PAIRS, PureDP(1), "marginals"), bundled()], ids=["apart", "bundled"])
+def test_noise_is_added(made: Plan) -> None:
+    codes = pa.table({"a": [0, 1, 1], "b": [2, 0, 0], "c": [3, 3, 1]})
+    found = gate.measure(made, engine_for(codes), MemoryLedger(made.guarantee), noise_from=Ones())
+    assert sorted(found.answers.tolist()) == [1] * 9 + [2] * 4 + [3]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
+@pytest.mark.parametrize(
+    ("kind", "strategy"), [(PureDP, "marginals"), (ZCDP, "marginals"), (ZCDP, "residual"), (ZCDP, "matrix")]
+)
+def test_the_dearest_record_of_brute_force_costs_what_the_structure_says(
+    kind: type[PureDP] | type[ZCDP], strategy: str, neighbors: str, rows: int
+) -> None:
+    made = plan(PAIRS, kind(2, neighbors=neighbors, max_rows_per_person=rows), strategy)  # type: ignore[arg-type]
+    assert privacy_cost(made) <= 2
+    dearest = max(gate._price(made, change) for change in changes(made))
+    if (strategy, neighbors) == ("residual", "replace_one"):  # no two records are the worst of every group at once
+        assert privacy_cost(made) / 2 < dearest <= privacy_cost(made)
+    else:
+        assert dearest == privacy_cost(made)
+
+
+def test_a_change_in_two_slices_costs_both() -> None:
+    """Group 0 moves in the first slice, group 1 in the second: the noise of each slice pays for its own."""
+    made = bundled()
+    sizes = [group_rows(made.frame, group) for group in made.groups]
+    change = [np.zeros(size, dtype=np.int64) for size in sizes]
+    change[0][0], change[1][-1] = 1, 1
+    assert gate._moved(made, (0, 1), change) == 2
+    change[1][-1], change[1][0] = 0, 1
+    assert gate._moved(made, (0, 1), change) == 1
+
+
+def test_brute_force_goes_up_to_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 cells, and as many entries as it may take: checked. One more: not."""
+    made = plan(Workload.all_kway(Schema.from_sizes({"a": 8, "b": 8}), 1), PureDP(1), "marginals")
+    entries = 64 * made.rows
+    monkeypatch.setattr(gate, "_price", lambda *given: made.guarantee.capacity + 1)
+    for cells, most, seen in ((64, entries, True), (63, entries, False), (64, entries - 1, False)):
+        monkeypatch.setattr(gate, "_BRUTE_FORCE_CELLS", cells)
+        monkeypatch.setattr(gate, "_BRUTE_FORCE_ENTRIES", most)
+        if seen:
+            with pytest.raises(errors.PlanError, match="every record within the guarantee"):
+                gate.verify_by_brute_force(made)
+        else:
+            gate.verify_by_brute_force(made)
+    assert (gate._BRUTE_FORCE_CELLS, gate._BRUTE_FORCE_ENTRIES) != (64, 20_000)
+    monkeypatch.undo()
+    assert (gate._BRUTE_FORCE_CELLS, gate._BRUTE_FORCE_ENTRIES) == (64, 20_000)
+
+
+def test_helmert_rows_below_several_nodes_are_priced() -> None:
+    levels = [Level("half", groups={"low": ["a", "b", "c"], "high": ["d", "e", "f"]})]
+    schema = Schema([Attribute("x", values=list("abcdef"), levels=levels), Attribute("y", size=3)])
+    made = plan(Workload.full_cube(schema), ZCDP(1), "residual")
+    verify_privacy(made)
+    assert privacy_cost(made) == 1
+
+
+@pytest.mark.parametrize("kind", ["cells", "helmert"])
+@pytest.mark.parametrize("parents", [1, 3])
+def test_a_few_children_stand_for_all(kind: str, parents: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What some children of a large node meet is what children do meet, and the extremes are among it."""
+    weights = tuple(j * (j + 1) for j in range(1, 90)) if kind == "helmert" else ()
+    shape = privacy._Shape(parents, 90, kind, weights)  # type: ignore[arg-type]
+    few = privacy._meetings.__wrapped__(shape)
+    monkeypatch.setattr(privacy, "_ALL_CHILDREN", 90)
+    every = privacy._meetings.__wrapped__(shape)
+    assert few <= every
+    for extreme in (min, max):
+        assert extreme(each.inner for each in few) == extreme(each.inner for each in every)
+        assert extreme(each.one for each in few) == extreme(each.one for each in every)
+    assert max(each.l1 for each in few) == max(each.l1 for each in every)
+
+
+def test_the_l1_of_exchanged_records_is_twice_that_of_one() -> None:
+    shape = privacy._Shape(1, 4, "helmert", (2, 6, 12))
+    assert privacy._product_move((shape,), False).l1 == 3  # a cell meets 1, 1, 1, or -1, 1, 1, or -2, 1, or -3
+    assert privacy._product_move((shape, shape), True).l1 == 18
+
+
+@pytest.mark.parametrize(("rows", "scale"), [(0, 24_390), (100, 6_622), (361, 4_000), (10**6, 90)])
+def test_scales_of_max_norm_noise_are_limited_by_their_rows(rows: int, scale: int) -> None:
+    assert largest_scale(rows) == scale
