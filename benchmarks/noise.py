@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import opendp.prelude as dp
 
-from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm, max_norm_noise
+from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm, max_norm_noise, rounded_gaussian
 
 SCALES: Final = [Fraction(1, 2), Fraction(3), Fraction(50), Fraction(500)]
 OURS: Final = 1_000_000
@@ -50,13 +50,14 @@ def opendp_gaussian(scale: Fraction) -> dp.Measurement:
 
 
 def draws() -> None:
-    """Draws per second, by scale; the standard deviation for Gaussian noise."""
+    """Draws per second, by scale; the standard deviation for Gaussian noise, discrete and rounded."""
     zeros, floats = [0] * THEIRS, np.random.default_rng()
     print(f"million draws per second, best of 3; ratio to opendp, target {RATIO_TARGET}")
     print(f"{'':10}{'scale':>6}{'set-up s':>10}{'ours':>8}{'opendp':>8}{'numpy':>8}{'ratio':>8}")
     for name, ours, theirs, unsafe in (
         ("laplace", discrete_laplace, opendp_laplace, floats.laplace),
         ("gaussian", lambda scale, count: discrete_gaussian(scale**2, count), opendp_gaussian, floats.normal),
+        ("rounded", lambda scale, count: rounded_gaussian(scale**2, count), opendp_gaussian, floats.normal),
     ):
         for scale in SCALES:
             start = time.perf_counter()

@@ -17,7 +17,8 @@ from privcube.model.columns.text_files import TextFile
 from privcube.model.documents.draft_text import draft_text
 from privcube.model.documents.spec import DataSource, Spec
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import Guarantee
+from privcube.model.privacy.composition import Account, Spending
+from privcube.model.privacy.guarantee import Guarantee, pure_instead
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
 from privcube.released.artifact.manifest import amounts_text
@@ -182,8 +183,8 @@ def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
     """The plan of a spec; a plan made earlier must still match the spec."""
     spec.schema.require_confirmed()
     if plan is None:
-        return plan_as(spec.workload, spec.guarantee, spec.options, progress=progress)
-    if plan.workload != spec.workload or plan.guarantee != spec.guarantee:
+        return plan_as(spec.workload, spec.guarantee, spec.options, or_pure=spec.may_be_pure, progress=progress)
+    if plan.workload != spec.workload or plan.guarantee not in (spec.guarantee, pure_instead(spec.guarantee)):
         raise PlanError(
             "plan",
             expected="the schema, tables and guarantee of the spec",
@@ -197,20 +198,30 @@ def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
 
 @dataclass(frozen=True)
 class LedgerStatus:
-    """The contents of a ledger: its data set, its total, what is left, and every release."""
+    """The contents of a ledger: its data set, its total, what is spent, and every release."""
 
     dataset: str
     total: Guarantee
-    remaining: Fraction
+    spending: Spending
     head: str
     entries: tuple[Entry, ...]
+
+    @property
+    def account(self) -> Account:
+        """The account with the largest part left."""
+        return self.spending.account
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left in it."""
+        return self.account.left
 
 
 def ledger_status(spec: Spec, *, folder: Path = Path()) -> LedgerStatus:
     """Read and verify the ledger of a spec."""
     account = _open(spec, folder, create=False).account()
     entries = tuple(account.entries.values())
-    return LedgerStatus(account.dataset, account.total, account.left, account.hashes[-1], entries)
+    return LedgerStatus(account.dataset, account.total, account.spending, account.hashes[-1], entries)
 
 
 def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path = Path()) -> str | None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from orthonormal import orthonormal_coordinates
 
-from privcube import ZCDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, linear, plan
+from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, linear, plan
 from privcube.accuracy.closed_form import row_shares
 from privcube.accuracy.moments import discrete_gaussian_variance
 from privcube.accuracy.predictor import drawn_table_variances, recover
@@ -50,6 +50,27 @@ def helmert_ranges() -> Plan:
     return plan(Workload.tables(Schema.from_sizes({"x": 8}), [(Axis("x", queries="prefixes"),)]), ZCDP(30), "residual")
 
 
+def exact(epsilon: int) -> ApproxDP:
+    return ApproxDP(epsilon, "1e-6", calibration="exact")
+
+
+def rounded() -> Plan:
+    return plan(Workload.tables(WIDE, [("x",), ("a", "x")]), exact(10), "marginals")
+
+
+def rounded_narrow() -> Plan:
+    return plan(Workload.tables(WIDE, [("x",), ("a", "x")]), exact(25), "marginals")
+
+
+def rounded_helmert() -> Plan:
+    return plan(Workload.all_kway(SMALL, 2), exact(200), "residual")
+
+
+def rounded_helmert_ranges() -> Plan:
+    prefixes = Workload.tables(Schema.from_sizes({"x": 8}), [(Axis("x", queries="prefixes"),)])
+    return plan(prefixes, exact(200), "residual")
+
+
 def bundled() -> Plan:
     single = plan(Workload.all_kway(SMALL, 1), PureDP(9), "fourier")
     return with_bundles(single, bundles_by_weight(single))
@@ -74,6 +95,10 @@ def recovery_matrix(made: Plan) -> np.ndarray:
         (gaussian, 40),
         (helmert, 200),
         (helmert_ranges, 400),
+        (rounded, 200),
+        (rounded_narrow, 100),
+        (rounded_helmert, 200),
+        (rounded_helmert_ranges, 300),
         (bundled, 400),
         (sketched, 700),
     ],

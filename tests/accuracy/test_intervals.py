@@ -7,11 +7,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import log_ndtr
 
 import privcube as pc
 from privcube.accuracy.intervals import ErrorLaw, TableErrors, Term, interval_factor
 from privcube.accuracy.moments import (
-    NoiseKind,
+    DrawKind,
     characteristic,
     drawn_variance,
     exact_noise_variances,
@@ -26,14 +27,25 @@ from privcube.planning.steps import with_bundles
 
 CONFIDENCES = (0.5, 0.95, 0.995, 1 - 1e-6)
 PARAMETERS = (0.02, 0.2, 0.5, 2.0, 30.0)
-NOISES: tuple[NoiseKind, ...] = ("laplace", "gaussian")
+NOISES: tuple[DrawKind, ...] = ("laplace", "discrete_gaussian", "rounded_gaussian")
 
 
-def probabilities(noise: NoiseKind, parameter: float) -> tuple[np.ndarray, np.ndarray]:
+def probabilities(noise: DrawKind, parameter: float) -> tuple[np.ndarray, np.ndarray]:
     """The outcomes of a draw and their probabilities, from the definition of the noise."""
     k = np.arange(-400, 401)
-    weights = np.exp(-np.abs(k) / math.sqrt(parameter / 2) if noise == "laplace" else -(k**2) / (2 * parameter))
+    weights = np.exp(logarithms(noise, parameter, k))
     return k, weights / weights.sum()
+
+
+def logarithms(noise: DrawKind, parameter: float, k: np.ndarray) -> np.ndarray:
+    """The logarithms of the probabilities of outcomes; of all but rounded noise, up to a constant."""
+    if noise == "laplace":
+        return -np.abs(k) / math.sqrt(parameter / 2)
+    if noise == "discrete_gaussian":
+        return -(k**2) / (2 * parameter)
+    ends = np.abs(k)[:, None] + np.array([-0.5, 0.5])
+    tails = log_ndtr(-ends / math.sqrt(parameter))  # of the sizes, as differences of small numbers are exact
+    return tails[:, 0] + np.log(-np.expm1(tails[:, 1] - tails[:, 0]))
 
 
 def outcomes(terms: list[Term]) -> tuple[np.ndarray, np.ndarray]:
@@ -69,7 +81,7 @@ SUMS = {
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("name", SUMS)
-def test_half_widths_against_every_outcome(noise: NoiseKind, name: str) -> None:
+def test_half_widths_against_every_outcome(noise: DrawKind, name: str) -> None:
     """Wide enough, and no wider than the next outcome and the smoothing make it."""
     for parameter in PARAMETERS:
         terms = [Term(weight, count, noise, parameter) for weight, count in SUMS[name]]
@@ -97,7 +109,7 @@ def test_continuous_quantiles_are_too_small_for_narrow_noise() -> None:
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_half_a_step_makes_up_for_whole_numbers(noise: NoiseKind) -> None:
+def test_half_a_step_makes_up_for_whole_numbers(noise: DrawKind) -> None:
     """P(|z| >= k) is at most the probability that continuous noise of the same scale is at least k - 1/2."""
     for parameter in np.geomspace(0.01, 400, 60).tolist():
         k, own = probabilities(noise, parameter)
@@ -110,7 +122,7 @@ def test_half_a_step_makes_up_for_whole_numbers(noise: NoiseKind) -> None:
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("parameter", PARAMETERS)
-def test_what_is_known_of_a_noise_follows_from_its_probabilities(noise: NoiseKind, parameter: float) -> None:
+def test_what_is_known_of_a_noise_follows_from_its_probabilities(noise: DrawKind, parameter: float) -> None:
     k, own = probabilities(noise, parameter)
     variance = float(own @ k**2)
     assert drawn_variance(noise, parameter) == pytest.approx(variance, rel=1e-9)
@@ -118,7 +130,7 @@ def test_what_is_known_of_a_noise_follows_from_its_probabilities(noise: NoiseKin
     t = np.linspace(0.01, 20, 50)
     np.testing.assert_allclose(characteristic(noise, parameter, t), np.cos(np.outer(t, k)) @ own, atol=1e-12)
     small = np.linspace(0.01, 0.7, 20) * math.sqrt(2 / parameter)
-    logs = -np.abs(k) / math.sqrt(parameter / 2) if noise == "laplace" else -(k**2) / (2 * parameter)
+    logs = logarithms(noise, parameter, k)
     exact = np.logaddexp.reduce(np.outer(small, k) + logs, axis=1) - np.logaddexp.reduce(logs)
     found = log_moments(noise, parameter, small)
     assert np.all(found >= exact - 1e-12)
@@ -129,7 +141,7 @@ def test_what_is_known_of_a_noise_follows_from_its_probabilities(noise: NoiseKin
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("parameter", [1e-30, 1e-9, 1e-3, 1e3, 1e12, 1e24])
 @pytest.mark.parametrize("confidence", [1e-9, 0.95, 1 - 1e-12, 1 - 1e-16])
-def test_no_noise_is_too_narrow_or_too_wide(noise: NoiseKind, parameter: float, confidence: float) -> None:
+def test_no_noise_is_too_narrow_or_too_wide(noise: DrawKind, parameter: float, confidence: float) -> None:
     for weights in ([1.0], [1.0, 1e-7], [0.3] * 50):
         law = ErrorLaw.of(noise, np.array(weights), np.ones(len(weights)), np.full(len(weights), parameter))
         width = law.half_width(confidence)

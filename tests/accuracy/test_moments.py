@@ -9,19 +9,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privcube import ZCDP, PureDP, Schema, Workload, plan
+from privcube import ZCDP, ApproxDP, PureDP, Schema, Workload, plan
 from privcube.accuracy.moments import (
     discrete_gaussian_variance,
     discrete_laplace_variance,
     exact_noise_variances,
     helmert_variance,
+    helmert_variance_at_most,
     max_norm_variances,
 )
+from privcube.algebra.rounded_noise import rounded_variance
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, row_weights
 from privcube.planning.steps import with_bundles
 from privcube.planning.trees import bundles_by_weight
-from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise
+from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise, rounded_gaussian
 
 
 def second_moment(weight, reach: int) -> float:
@@ -86,15 +88,20 @@ def test_rows_of_a_bundle_may_have_more_variance_than_continuous_ones() -> None:
 
 
 @pytest.mark.parametrize("variance", [1e-4, 0.02, 0.1, 0.5, 1.9, 2.1])
-def test_helmert_rows_one_by_one(variance: float) -> None:
+@pytest.mark.parametrize("noise", ["discrete_gaussian", "rounded_gaussian"])
+def test_helmert_rows_one_by_one(variance: float, noise: str) -> None:
     schema = Schema.from_sizes({"a": 3, "b": 5, "c": 2})
     group = tuple(GroupPart(axis, 1, "helmert") for axis in range(3))
     weights = row_weights(Frame(schema, "natural"), group)
-    worth = [discrete_gaussian_variance(variance * weight) / weight for weight in weights]
-    assert helmert_variance(variance, [[0.5] * 2, [0.25] * 4, [1.0]]) == pytest.approx(np.mean(worth), rel=1e-12)
+    drawn = discrete_gaussian_variance if noise == "discrete_gaussian" else rounded_variance
+    worth = [drawn(variance * weight) / weight for weight in weights]
+    even = helmert_variance(variance, [[0.5] * 2, [0.25] * 4, [1.0]], noise)
+    assert even == pytest.approx(np.mean(worth), rel=1e-9)
     shares = np.multiply.outer([0.9, 0.1], [0.1, 0.2, 0.3, 0.4]).ravel()
-    expected = pytest.approx(shares @ worth, rel=1e-12)
-    assert helmert_variance(variance, [[0.9, 0.1], [0.1, 0.2, 0.3, 0.4], [1.0]]) == expected
+    expected = pytest.approx(shares @ worth, rel=1e-9)
+    assert helmert_variance(variance, [[0.9, 0.1], [0.1, 0.2, 0.3, 0.4], [1.0]], noise) == expected
+    made = plan(Workload.tables(schema, [("a", "b", "c")]), ApproxDP(1, "1e-6", calibration="exact"), "residual")
+    assert max(worth) <= helmert_variance_at_most(made, variance, group) * (1 + 1e-12)
 
 
 def test_the_noise_has_these_variances() -> None:
@@ -103,6 +110,7 @@ def test_the_noise_has_these_variances() -> None:
     for draws, expected in [
         (discrete_laplace(Fraction(3, 2), 10**6), discrete_laplace_variance(1.5)),
         (discrete_gaussian(Fraction(1, 3), 10**6), discrete_gaussian_variance(1 / 3)),
+        (rounded_gaussian(Fraction(1, 3), 10**6), rounded_variance(1 / 3)),
         (pairs, max_norm_variances(2.0, {1: 1, 2: 1})[2]),
     ]:
         squares = draws.astype(float) ** 2

@@ -28,7 +28,7 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee
 from privcube.planning.steps import with_bundles
 from privcube.sensitive.gate import SystemNoise, _bundle_noise
-from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
+from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, rounded_gaussian
 
 SCALE = int(os.environ.get("PRIVCUBE_ATTACK", "1"))
 DRAWS = 1_500 * SCALE
@@ -61,6 +61,7 @@ WORKLOADS = {
     "shared": SHARED,
 }
 EPSILONS = ("0.01", "0.1", "1", "2.5", "3", "4.5", "8", "20")
+ROUNDED = ("0.1", "1", "8", "14", "60")  # epsilons of rounded noise
 RHOS = ("0.0001", "0.1", "1", "2.4", "10", "40")
 
 
@@ -87,7 +88,8 @@ def cases() -> Iterator[Case]:
     pure: list[Guarantee] = [pc.PureDP(epsilon) for epsilon in EPSILONS]
     pure.append(pc.PureDP(3, neighbors="replace_one", max_rows_per_person=2))
     gaussian: list[Guarantee] = [pc.ZCDP(rho) for rho in RHOS]
-    gaussian += [pc.ApproxDP(1, "1e-6"), pc.ApproxDP(8, "1e-6"), pc.ZCDP(10, max_rows_per_person=3)]
+    gaussian += [pc.ApproxDP(1, "1e-6", calibration="zcdp"), pc.ZCDP(10, max_rows_per_person=3)]
+    gaussian += [pc.ApproxDP(epsilon, "1e-6", calibration="exact") for epsilon in ROUNDED]
     both = [*pure, *gaussian]
     for guarantee in both:
         for workload, strategy, recovery in (
@@ -140,7 +142,8 @@ def any_case(seed: int) -> Case:
         amount = max(amount, Fraction(1, 2))  # wide bundles take long to draw
     name = f"{seed}: {len(workload)} tables over {' x '.join(map(str, sizes))}{' in order' if ordered else ''}"
     WORKLOADS[name] = workload
-    return Case(name, strategy, "direct" if direct else "optimal", pc.PureDP(amount) if pure else pc.ZCDP(amount))
+    gaussian = pc.ApproxDP(amount, "1e-6", calibration="exact") if seed % 2 else pc.ZCDP(amount)
+    return Case(name, strategy, "direct" if direct else "optimal", pc.PureDP(amount) if pure else gaussian)
 
 
 def drawn(plan: Plan, draws: int) -> np.ndarray:
@@ -156,7 +159,8 @@ def drawn(plan: Plan, draws: int) -> np.ndarray:
             parts[group] = discrete_laplace(plan.noise_scale(group), draws * rows[group]).reshape(draws, -1)
         else:
             weights, variance = row_weights(plan.frame, plan.groups[group]), plan.noise_variance(group)
-            columns = [discrete_gaussian(variance * Fraction(weight), draws) for weight in weights]
+            draw = rounded_gaussian if plan.guarantee.noise == "rounded_gaussian" else discrete_gaussian
+            columns = [draw(variance * Fraction(weight), draws) for weight in weights]
             parts[group] = np.stack(columns, axis=1)
     return np.concatenate([parts[group] for group in range(len(rows))], axis=1)
 
@@ -225,7 +229,8 @@ def worst(results: list[Found]) -> tuple[float, str]:
 
 def _short(case: Case) -> bool:
     """Whether a case is in the short form: where continuous quantiles failed; without the search, which takes long."""
-    return case.guarantee in (pc.PureDP("4.5"), pc.ZCDP("2.4")) and case.strategy != "search"
+    rounded = pc.ApproxDP(14, "1e-6", calibration="exact")
+    return case.guarantee in (pc.PureDP("4.5"), pc.ZCDP("2.4"), rounded) and case.strategy != "search"
 
 
 @pytest.mark.parametrize("seed", range(5 * SCALE))

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -487,11 +488,44 @@ def test_ledger_commands_that_are_none(here: Here, arguments: list[str]) -> None
     assert "No such command" in result.err or "Usage: privcube ledger" in result.out + result.err
 
 
-def test_a_ledger_in_rho(said: Said, write_spec: Write, write_people: Callable[[], Path]) -> None:
+def test_a_ledger_in_mu_squared(said: Said, write_spec: Write, write_people: Callable[[], Path]) -> None:
     write_people()
     write_spec(privacy='epsilon = "1"\ndelta = "1e-6"\nledger = "l.db"\ntotal_epsilon = "2"\ntotal_delta = "1e-6"')
-    assert "Ledger      rho 0.0" in said("release", "spec.toml")
+    assert "Ledger      mu^2 0.1" in (shown := said("release", "spec.toml"))
+    assert "Room        a release of up to epsilon 1." in shown
+    assert "Left        mu^2 0.1" in (shown := said("ledger", "spec.toml"))
+    assert "Room        a release of up to epsilon 1." in shown
+    document = json.loads(said("ledger", "spec.toml", "--json"))
+    assert document["currency"] == "mu^2"
+    assert Fraction(document["spent"]) == sum(Fraction(each["cost"]) for each in document["releases"])
+
+
+def test_a_ledger_in_rho(said: Said, write_spec: Write, write_people: Callable[[], Path]) -> None:
+    """Discrete noise, as it was drawn when the ledger was made; a release of today is then paid in rho as well."""
+    write_people()
+    privacy = 'epsilon = "1"\ndelta = "1e-6"\nledger = "l.db"\ntotal_epsilon = "2"\ntotal_delta = "1e-6"'
+    write_spec(privacy=f'{privacy}\ncalibration = "zcdp"')
+    assert "Ledger      rho 0.0" in (shown := said("release", "spec.toml"))
+    assert "(through zCDP: rho adds up)" in shown
+    write_spec(privacy=privacy)
+    assert "Ledger      rho 0.0" in said("release", "spec.toml", "--output", "two")
     assert "Left        rho 0.0" in said("ledger", "spec.toml")
+
+
+def test_a_plan_is_pure_only_if_no_more_is_left_for_others(
+    said: Said, write_spec: Write, write_people: Callable[[], Path]
+) -> None:
+    """A pure plan takes a larger part of a total; it is taken where the release takes all of it anyway."""
+    write_people()
+    write_spec(privacy='epsilon = "0.5"\ndelta = "1e-6"\nledger = "l.db"\ntotal_epsilon = "1"\ntotal_delta = "1e-6"')
+    assert "epsilon = 0.5, delta = 0.000001" in said("plan", "spec.toml")
+    assert "Ledger      mu^2 0.0" in said("release", "spec.toml")
+    write_spec(privacy='epsilon = "1"\ndelta = "1e-6"\nledger = "m.db"\ntotal_epsilon = "1"\ntotal_delta = "1e-6"')
+    assert "epsilon = 1 (pure)" in said("plan", "spec.toml")
+    shown = said("release", "spec.toml", "--output", "two")
+    assert "Guarantee   epsilon = 1 (pure)" in shown
+    assert "Ledger      epsilon 0 of 1 left after 1 release" in shown
+    assert "Room        none: the total is spent" in shown
 
 
 def test_check_finds_a_folder_that_was_changed_or_moved(said: Said, here: Here, ready: Path) -> None:
@@ -628,3 +662,19 @@ def test_an_interrupted_release(ready: Path, said: Said, wait: str) -> None:
     assert err.strip() == "privcube: interrupted. Nothing was charged"
     assert _remaining(said) == "2.5"
     assert not [name for name in _files(ready) if "staged" in name or name == "out"]
+
+
+@pytest.mark.parametrize(("delta", "noise"), [("1e-9", "pure"), ("0.05", "rounded")])
+def test_an_exact_calibration_from_plan_to_verify(
+    said: Said, write_spec: Write, write_people: Callable[[], Path], delta: str, noise: str
+) -> None:
+    """Whichever noise is better: the release says which guarantee it has, and verify recomputes it from the folder."""
+    write_people()
+    folder = write_spec(privacy=f'epsilon = "1"\ndelta = "{delta}"\ncalibration = "exact"').parent
+    guarantee = "Guarantee   epsilon = 1 (pure)" if noise == "pure" else "Guarantee   epsilon = 1, delta = 0.05"
+    assert guarantee in said("plan", "spec.toml", "--save", "plan.json")
+    assert guarantee in said("release", "spec.toml", "--plan", "plan.json")
+    statement = " ".join((folder / "out" / "PRIVACY.md").read_text(encoding="utf-8").split())
+    assert ("pure differential privacy" in statement) is (noise == "pure")
+    assert ("rounded to the nearest whole number" in statement) is (noise == "rounded")
+    assert ("the noise costs mu^2" in said("verify", "out")) is (noise == "rounded")

@@ -80,6 +80,85 @@ def test_ten_thousand_random_splits_fit_exactly_and_nothing_more() -> None:
         account.reserve(PLAN, PureDP("1e-12"), TIME)
 
 
+# Totals in (epsilon, delta)
+
+
+EXACT, ZCDP_ONE = (ApproxDP(1, "1e-6", calibration=calibration) for calibration in ("exact", "zcdp"))
+
+
+def test_a_release_at_the_exact_price_takes_a_whole_total_whenever_that_was_opened() -> None:
+    for total in (EXACT, ZCDP_ONE):
+        first = opened(total)
+        account = Account("ledger", [first])
+        row = account.reserve(PLAN, EXACT, TIME)
+        assert json.loads(row.event)["currency"] == "mu^2"
+        assert json.loads(row.event)["cost"] == f"{EXACT.mu_squared.numerator}/{EXACT.mu_squared.denominator}"
+        again = Account("ledger", [first, row])
+        assert again.spending == account.spending
+        assert again.entries[1].guarantee == EXACT
+        assert (again.left, again.spending.sums) == (0, "mu^2")
+        with pytest.raises(GuaranteeError, match=r"what is left, mu\^2 0, given"):
+            again.reserve(PLAN, EXACT.with_amount("0.001"), TIME)
+
+
+def test_discrete_noise_is_still_paid_in_rho() -> None:
+    """Also under a total that was opened for the exact price; and events say nothing about it, as they never did."""
+    for total in (EXACT, ZCDP_ONE):
+        account = Account("ledger", [opened(total)])
+        row = account.reserve(PLAN, ZCDP_ONE, TIME)
+        assert "currency" not in row.event
+        assert json.loads(row.event)["cost"] == f"{ZCDP_ONE.rho.numerator}/{ZCDP_ONE.rho.denominator}"
+        assert (account.left, account.spending.sums) == (0, "rho")
+
+
+def test_pure_releases_add_up_where_nothing_else_would_hold_them() -> None:
+    for total in (EXACT, ZCDP_ONE):
+        first = opened(total)
+        account = Account("ledger", [first])
+        rows = [account.reserve(PLAN, PureDP("0.25"), TIME) for _ in range(4)]
+        again = Account("ledger", [first, *rows])
+        assert (again.left, again.spending.account.currency) == (0, "epsilon")
+        assert all(entry.cost > 0 for entry in again.entries.values())  # in rho or mu^2, as stated
+        for more in (PureDP("1e-9"), total.with_amount("0.001")):
+            with pytest.raises(GuaranteeError):
+                again.reserve(PLAN, more, TIME)
+
+
+def test_what_old_ledgers_admit_is_admitted() -> None:
+    """Random releases, held against the rule of old: rho adds up, pure epsilons count as half their squares."""
+    dice, admitted = random.Random(3), 0
+    for _ in range(60):
+        account, left = Account("ledger", [opened(ZCDP_ONE)]), ZCDP_ONE.rho
+        for _ in range(6):
+            epsilon = Fraction(dice.randint(1, 80), 100)
+            kind = dice.choice(["pure", "approx", "zcdp"])
+            approx = ApproxDP(epsilon, "1e-7", calibration="zcdp")
+            spent = {"pure": PureDP(epsilon / 5), "approx": approx, "zcdp": ZCDP(epsilon / 100)}[kind]
+            price = epsilon**2 / 50 if kind == "pure" else approx.rho if kind == "approx" else epsilon / 100
+            if price <= left:
+                left -= price
+                account.reserve(PLAN, spent, TIME)
+                admitted += 1
+                rho = next(each for each in account.spending.accounts if each.currency == "rho")
+                assert rho.left == left
+    assert admitted > 100
+
+
+def test_an_event_in_another_currency_is_found() -> None:
+    account = Account("ledger", [opened(EXACT)])
+    row = account.reserve(PLAN, EXACT.with_amount("0.5"), TIME)
+    document = json.loads(row.event)
+    half = {**document, "cost": "1/1000000"}
+    unnamed = {name: value for name, value in document.items() if name != "currency"}
+    discrete = {**document, "guarantee": {**document["guarantee"]}}
+    del discrete["guarantee"]["calibration"]
+    for changed in (half, unnamed, discrete, {**document, "currency": "rho"}):
+        event = json.dumps(changed, sort_keys=True, separators=(",", ":"))
+        digest = hashlib.sha256(f"1\n{row.previous}\n{event}".encode()).hexdigest()
+        with pytest.raises(LedgerError):
+            Account("ledger", [opened(EXACT), Row(1, row.previous, event, digest)])
+
+
 AMOUNTS = st.fractions(Fraction(1, 10**9), 10**3, max_denominator=10**12)
 DELTAS = st.sampled_from(["1e-9", "1e-6", "1/3000"])
 UNITS = st.fixed_dictionaries(

@@ -81,13 +81,13 @@ def test_a_refused_charge_says_what_is_left_and_changes_nothing(location: str) -
 @pytest.mark.parametrize("total", [PureDP("1/7"), ZCDP("0.123456789"), ApproxDP(3, "1e-6", max_rows_per_person=5)])
 def test_many_parts_of_every_kind_fit_exactly(location: str, total: Guarantee) -> None:
     ledger = ledger_at(location, total)
-    capacity = ledger.remaining
+    capacity = total.rho if isinstance(total, ApproxDP) else ledger.remaining  # as the first release decides
     parts = list(islice(cycle([1, 2, 3, 5, 8]), 30))
     part = PureDP if isinstance(total, PureDP) else ZCDP
     for share in parts:
         ledger.charge(PLAN, part(capacity * share / sum(parts), max_rows_per_person=total.max_rows_per_person))
     assert ledger_at(location, total).remaining == 0
-    with pytest.raises(GuaranteeError, match="what is left, 0,"):
+    with pytest.raises(GuaranteeError, match=r"what is left, (rho )?0,"):
         ledger.charge(PLAN, part("1e-12", max_rows_per_person=total.max_rows_per_person))
     assert len(ledger.entries()) == 30
 

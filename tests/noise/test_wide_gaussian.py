@@ -11,7 +11,7 @@ import pytest
 from privcube.errors import GuaranteeError
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
 from privcube.sensitive.noise.bits import system_words
-from privcube.sensitive.noise.wide_gaussian import _coarse_table, _exponents, _grid, wide_gaussian
+from privcube.sensitive.noise.wide_gaussian import _exponents, _grid, coarse_table, wide_gaussian
 
 COARSE = 2**16
 
@@ -42,11 +42,11 @@ def test_bounds_on_the_exponent_of_the_rejection(variance: Fraction, off: float)
 
 
 @pytest.mark.parametrize("coarse", [1, 4, 256, COARSE])
-def test_the_coarse_table_is_half_a_gaussian(coarse: int) -> None:
+def test_thecoarse_table_is_half_a_gaussian(coarse: int) -> None:
     mpmath.mp.dps = 60
     weights = [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * coarse)) for k in range(6000)]
     whole = mpmath.fsum(weights)
-    ascending = _coarse_table(coarse).ascending
+    ascending = coarse_table(coarse).ascending
     for k in (k for k in (1, 2, 3, 60, 300, 1000, 2000) if k <= len(ascending)):
         tail = mpmath.fsum(weights[k:]) / whole
         assert int(ascending[len(ascending) - k]) == int(mpmath.floor(tail * 2**64))

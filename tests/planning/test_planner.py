@@ -24,13 +24,14 @@ GUARANTEES = [
     PureDP(1, neighbors="replace_one", max_rows_per_person=3),
     ZCDP("0.3"),
     ApproxDP(2, "1e-5"),
+    ApproxDP(2, "1e-5", calibration="zcdp"),
 ]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=str)
 def test_the_exact_cost_of_a_plan_is_the_guarantee(strategy: str, guarantee) -> None:
-    """Summed as fractions from the noise itself: L1/scale over groups, or L2^2/(2 variance), equals epsilon or rho."""
+    """Summed as fractions from the noise itself: L1/scale, or L2^2/variance, equals epsilon, mu^2 or 2 rho."""
     if strategy == "residual" and isinstance(guarantee, PureDP):
         with pytest.raises(errors.PlanError, match="Gaussian noise for Helmert rows"):
             plan(Workload.all_kway(SCHEMA, 2), guarantee, strategy)
@@ -44,8 +45,9 @@ def test_the_exact_cost_of_a_plan_is_the_guarantee(strategy: str, guarantee) -> 
         assert all(made.noise_variance(g) == 2 * made.noise_scale(g) ** 2 for g in numbers)
     else:
         moved = [squared_l2(guarantee, made.frame, group) for group in made.groups]
-        cost = sum((Fraction(moved[g]) / (2 * made.noise_variance(g)) for g in numbers), Fraction(0))
-        assert cost == guarantee.rho
+        mu_squared = sum((Fraction(moved[g]) / made.noise_variance(g) for g in numbers), Fraction(0))
+        exact = guarantee.calibration == "exact"
+        assert mu_squared == (guarantee.mu_squared if exact else 2 * guarantee.rho)
     np.testing.assert_allclose(made.noise_variances(), [float(made.noise_variance(g)) for g in numbers], rtol=1e-12)
 
 
@@ -277,3 +279,28 @@ def test_the_work_of_a_plan_grows_with_its_tables(strategy: str, effort: Any) ->
         calls.append(effort.calls / len(workload))
     assert calls[1] < 1.3 * calls[0]
     assert effort.most_bytes < 2000 * len(workload)
+
+
+# Under an exact (epsilon, delta) the best pure plan competes
+
+
+@pytest.mark.parametrize("objective", ["total", "largest"])
+def test_a_pure_plan_is_taken_where_it_is_better(objective: str) -> None:
+    """1-way tables of binary attributes: pure noise on one bundle has half the variance."""
+    workload = Workload.all_kway(Schema.from_sizes({f"a{n}": 2 for n in range(6)}), 1)
+    gaussian = plan(workload, ApproxDP(1, "1e-9", calibration="zcdp"), objective=objective)
+    made = plan(workload, ApproxDP(1, "1e-9", calibration="exact"), objective=objective)
+    assert made.guarantee == PureDP(1)
+    assert made.total_variance < 0.6 * gaussian.total_variance
+    named = plan(workload, ApproxDP(1, "1e-9", calibration="exact"), "residual")
+    assert isinstance(named.guarantee, ApproxDP)
+    assert named.total_variance == pytest.approx(gaussian.total_variance / 1.1058, rel=1e-4)
+
+
+def test_a_pure_plan_is_not_taken_where_it_is_worse() -> None:
+    workload = Workload.all_kway(Schema.from_sizes({f"a{n}": 4 for n in range(5)}), 2)
+    guarantee = ApproxDP(1, "0.01", calibration="exact", max_rows_per_person=2)
+    made = plan(workload, guarantee)
+    assert made.guarantee == guarantee
+    assert made.total_variance < plan(workload, PureDP(1, max_rows_per_person=2)).total_variance
+    assert isinstance(plan(workload, ApproxDP(1, "1e-6", calibration="zcdp")).guarantee, ApproxDP)

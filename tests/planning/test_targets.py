@@ -27,7 +27,8 @@ TARGETS: Mapping[tuple[str, ...], float] = {("sex",): 10, ("age", "region"): 25}
 GUARANTEES = {
     "pure": pc.PureDP(1),
     "zcdp": pc.ZCDP("0.1"),
-    "approx": pc.ApproxDP(1, "1e-6"),
+    "approx": pc.ApproxDP(1, "1e-6", calibration="zcdp"),
+    "exact": pc.ApproxDP(1, "1e-6"),
     "classic": pc.ApproxDP(1, "1e-6", calibration="classic"),
     "replaced": pc.PureDP(1, neighbors="replace_one", max_rows_per_person=2),
 }
@@ -55,8 +56,11 @@ def test_the_least_budget_is_the_least(made: pc.Plan, name: str) -> None:
     assert keeps(plan)
     assert not keeps(at_budget(plan, amount * Fraction(99, 100)))
     assert len(str(int(amount * 10**9)).rstrip("0")) <= 3
-    for part in ("kind", "neighbors", "max_rows_per_person"):
+    for part in ("neighbors", "max_rows_per_person"):
         assert getattr(plan.guarantee, part) == getattr(guarantee, part)
+    if name == "exact" and plan.guarantee.kind == "pure":  # even less of epsilon, and no delta
+        return
+    assert plan.guarantee.kind == guarantee.kind
     assert plan.guarantee.amounts.get("delta") == guarantee.amounts.get("delta")
 
 
@@ -205,3 +209,15 @@ def test_progress_is_told() -> None:
         progress=lambda stage, done, total: seen.append(stage),
     )
     assert set(seen) == {"planning"}
+
+
+@pytest.mark.usefixtures("short_search")
+def test_the_pure_plan_is_taken_where_it_needs_less_epsilon() -> None:
+    workload = pc.Workload.all_kway(pc.Schema.from_sizes({f"a{n}": 2 for n in range(4)}), 1)
+    targets = dict.fromkeys(workload, 20.0)
+    pure = pc.plan_for(workload, targets, pc.PureDP(1))
+    rare, often = (pc.plan_for(workload, targets, pc.ApproxDP(1, d, calibration="exact")) for d in ("1e-6", "0.01"))
+    assert rare.guarantee == pure.guarantee
+    assert isinstance(often.guarantee, pc.ApproxDP)
+    assert often.guarantee.epsilon < pure.guarantee.epsilon
+    assert max(margins(often, list(workload), 0.95)) <= 20

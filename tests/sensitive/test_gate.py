@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import pickle
 from dataclasses import replace
@@ -20,6 +21,7 @@ from privcube.model import plan as plan_module
 from privcube.model import sensitivity
 from privcube.model.groups import GroupPart, group_rows, row_weights
 from privcube.model.measurements import Measurements
+from privcube.model.privacy import gaussian_profile
 from privcube.planning.steps import with_bundles
 from privcube.planning.trees import bundles_by_weight
 from privcube.progress import silent
@@ -70,6 +72,13 @@ class Book:
             raise errors.GuaranteeError("privacy budget", expected="something left")
 
 
+def exact_for(epsilon, **protected) -> ApproxDP:
+    return ApproxDP(epsilon, "1e-6", calibration="exact", **protected)
+
+
+EXACT = exact_for(1)
+
+
 class Silence:
     """Noise of a test's own: zeros, and a record of what was asked for."""
 
@@ -84,13 +93,17 @@ class Silence:
         self.asked.append(("gaussian", variance, count))
         return np.zeros(count, dtype=np.int64)
 
+    def rounded_gaussian(self, variance, count):
+        self.asked.append(("rounded_gaussian", variance, count))
+        return np.zeros(count, dtype=np.int64)
+
     def max_norm(self, scale, sizes):
         self.asked.append(("max_norm", scale, tuple(sizes)))
         return [np.zeros(size, dtype=np.int64) for size in sizes]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5"), ApproxDP(1, "1e-6")])
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5"), ApproxDP(1, "1e-6", calibration="zcdp"), EXACT])
 def test_without_noise_the_answers_are_exact(strategy: str, guarantee) -> None:
     """Every group is answered from the right table; the noise asked for is the plan's, row for row."""
     if strategy == "residual" and isinstance(guarantee, PureDP):
@@ -108,8 +121,9 @@ def test_without_noise_the_answers_are_exact(strategy: str, guarantee) -> None:
     if isinstance(guarantee, PureDP):
         assert asked == {("laplace", made.noise_scale(g)) for g in range(len(made.groups))}
     else:
+        kind = "rounded_gaussian" if guarantee == EXACT else "gaussian"  # by another noise the price would be wrong
         assert asked == {
-            ("gaussian", made.noise_variance(g) * weight)
+            (kind, made.noise_variance(g) * weight)
             for g, group in enumerate(made.groups)
             for weight in row_weights(made.frame, group)
         }
@@ -256,7 +270,8 @@ def test_overspending_is_seen_by_structure_and_by_brute_force() -> None:
         def noise_variance(self, group: int) -> Fraction:
             return super().noise_variance(group) / 2
 
-    for guarantee in (PureDP(1), PureDP(1, neighbors="replace_one"), ZCDP(1), ZCDP(1, max_rows_per_person=2)):
+    one, several = PureDP(1, neighbors="replace_one"), ZCDP(1, max_rows_per_person=2)
+    for guarantee in (PureDP(1), one, ZCDP(1), several, EXACT, exact_for(1, neighbors="replace_one")):
         made = plan(Workload.all_kway(SCHEMA, 1), guarantee, "marginals")
         mutant = Short(**{name: getattr(made, name) for name in made.__dataclass_fields__})
         with pytest.raises(errors.PlanError, match="a cost of at most"):
@@ -280,7 +295,7 @@ def test_replace_one_treated_as_add_remove_is_seen_by_brute_force() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("kind", [PureDP, ZCDP])
+@pytest.mark.parametrize("kind", [PureDP, ZCDP, exact_for])
 def test_brute_force_agrees_with_the_structure(strategy: str, neighbors: str, kind) -> None:
     if strategy == "residual" and kind is PureDP:
         kind = ZCDP
@@ -344,6 +359,40 @@ def test_noise_weights_that_are_too_small_are_seen(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(groups_module, "_weights_of", lambda shape: tuple(max(1, w // 2) for w in right(shape)))
     with pytest.raises(errors.PlanError, match=r"a cost of at most|products over axes"):
         verify_privacy(made)
+
+
+def test_a_wrong_inverse_of_the_profile_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise that was set by one part in a million too little: both checks ask the profile itself."""
+    right = gaussian_profile.mu_squared_of
+    factor = Fraction(1_000_001, 1_000_000)
+    monkeypatch.setattr(gaussian_profile, "mu_squared_of", lambda *given: factor * right(*given))
+    made = plan(Workload.all_kway(SCHEMA, 1), EXACT, "marginals")
+    assert privacy_cost(made) == made.guarantee.capacity
+    with pytest.raises(errors.PlanError, match="a cost of at most"):
+        verify_privacy(made)
+    with pytest.raises(errors.PlanError, match="every record"):
+        verify_by_brute_force(made)
+
+
+def test_answers_that_are_not_whole_numbers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounded noise has the guarantee of Gaussian noise only on whole numbers."""
+    made = plan(Workload.all_kway(SCHEMA, 1), EXACT, "marginals")
+    right = gate.exact_answers
+    monkeypatch.setattr(gate, "verify_by_brute_force", lambda plan: None)  # it asks for answers, too
+    monkeypatch.setattr(gate, "exact_answers", lambda *given: [answers / 2 for answers in right(*given)])
+    with pytest.raises(errors.PlanError, match="answers: expected whole numbers"):
+        measure(made, Cube(), MemoryLedger(EXACT), noise_from=Silence())
+
+
+def test_a_document_says_which_noise_it_means() -> None:
+    """Documents have always stated their calibration, so those made before there was another one keep their noise."""
+    workload = Workload.all_kway(SCHEMA, 1)
+    for calibration, kind in (("zcdp", "gaussian"), ("exact", "rounded_gaussian")):
+        made = plan(workload, ApproxDP(1, "1e-6", calibration=calibration), "marginals")
+        assert json.loads(made.to_json())["guarantee"]["calibration"] == calibration
+        noise = Silence()
+        measure(Plan.from_json(made.to_json()), Cube(), MemoryLedger(made.guarantee), noise_from=noise)
+        assert {name for name, _, _ in noise.asked} == {kind}
 
 
 def test_the_classic_constant_and_drafts_are_for_looking_only() -> None:

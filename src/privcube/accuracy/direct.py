@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.accuracy.intervals import ErrorLaw, TableErrors
-from privcube.accuracy.moments import NoiseKind, exact_noise_variances
+from privcube.accuracy.moments import exact_noise_variances
 from privcube.accuracy.ranges import node_counts, nodes
 from privcube.algebra.lattice import Floats, Incidence
 from privcube.errors import QueryError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, QueryGroup, cells_groups, group_rows, product_groups
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import PureDP
 from privcube.model.workload import Axis, Table, Workload, axis_cells
 from privcube.progress import RECOVERING, Progress, silent, told
 
@@ -90,10 +89,9 @@ class DirectForm:
         used = self._used_by[table]
         if any(len(bundle) > 1 and set(bundle) & set(used) for bundle in self._plan.noised_together):
             return ErrorLaw(float(self.variances(table).ravel()[number]), _LAPLACE, 1.0)
-        noise: NoiseKind = "laplace" if isinstance(self._plan.guarantee, PureDP) else "gaussian"
         counts = np.array([rows.ravel()[number] for rows in self._rows(table)])
         parameters = self._plan.noise_variances()[list(used)]
-        return ErrorLaw.of(noise, np.sign(counts), counts, parameters)
+        return ErrorLaw.of(self._plan.guarantee.noise, np.sign(counts), counts, parameters)
 
     def _rows(self, table: Table) -> list[Floats]:
         """For each group that a table is summed from, how many of its rows each number adds up."""

@@ -15,10 +15,9 @@ import numpy as np
 
 from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.accuracy.matrix_structure import ExplicitStructure, added_up, query, query_variances
-from privcube.accuracy.moments import NoiseKind, exact_noise_variances
+from privcube.accuracy.moments import exact_noise_variances
 from privcube.algebra.lattice import Floats
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import PureDP
 from privcube.model.workload import Axis, Table
 from privcube.progress import RECOVERING, Progress, silent
 
@@ -83,6 +82,5 @@ class ExplicitForm:
 
     def _law(self, asked: Floats) -> ErrorLaw:
         """The law of a sum with these weights on the noisy answers."""
-        noise: NoiseKind = "laplace" if isinstance(self._plan.guarantee, PureDP) else "gaussian"
         parameters = self._plan.noise_variances()[self._structure.group_of]
-        return ErrorLaw.of(noise, asked, np.ones(len(asked)), parameters)
+        return ErrorLaw.of(self._plan.guarantee.noise, asked, np.ones(len(asked)), parameters)

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privcube.accuracy.moments import NoiseKind, characteristic, drawn_variance, fourth_cumulant, log_moments
+from privcube.accuracy.moments import DrawKind, characteristic, drawn_variance, fourth_cumulant, log_moments
 from privcube.algebra.lattice import Floats
 from privcube.errors import PlanError
 
@@ -53,7 +53,7 @@ class Term(NamedTuple):
 
     weight: float  # how far the number moves if a draw moves by 1
     draws: float  # how many; any number if they stand for others
-    noise: NoiseKind
+    noise: DrawKind
     parameter: float  # the variance of continuous noise
 
 
@@ -69,7 +69,7 @@ class ErrorLaw:
     continuous: float = 0.0  # the variance under continuous noise, where draws depend on each other
 
     @classmethod
-    def of(cls, noise: NoiseKind, weights: Floats, counts: Floats, parameters: Floats) -> ErrorLaw:
+    def of(cls, noise: DrawKind, weights: Floats, counts: Floats, parameters: Floats) -> ErrorLaw:
         """The law of a sum of independent draws, from arrays with one entry for equal draws (`Term`)."""
         terms = _united(noise, np.abs(weights), counts, parameters)
         variance, fourth = _cumulants(terms)
@@ -206,7 +206,7 @@ def _kurtosis_of(shape: float) -> float:
 # Whole-number noise
 
 
-def _united(noise: NoiseKind, weights: Floats, counts: Floats, parameters: Floats) -> list[Term]:
+def _united(noise: DrawKind, weights: Floats, counts: Floats, parameters: Floats) -> list[Term]:
     """Equal draws together, to 12 digits, without those that hardly count."""
     kept = weights > _NOTHING * weights.max(initial=0.0)
     pairs = np.stack([weights[kept], parameters[kept]])
@@ -281,7 +281,7 @@ def _smoothed_quantile(terms: tuple[Term, ...], confidence: float) -> float:
 
 def _chernoff(terms: Sequence[Term], wrong: float) -> float:
     """A bound that the error exceeds with at most this probability: the least of (log E exp(t E) + log(2/p)) / t."""
-    rates = [math.sqrt(2 / term.parameter) / term.weight for term in terms if term.noise != "gaussian"]
+    rates = [math.sqrt(2 / term.parameter) / term.weight for term in terms if term.noise in ("laplace", "smooth")]
     if rates:  # the moments of a Laplace term are finite up to the rate at which its tail falls
         t = min(rates) * np.concatenate([np.geomspace(1e-4, 0.5, 100), 1 - np.geomspace(0.5, 1e-4, 100)])
     else:

@@ -16,13 +16,19 @@ from typing import Final, Literal
 import numpy as np
 
 from privcube.algebra.lattice import Floats
+from privcube.algebra.rounded_noise import (
+    rounded_characteristic,
+    rounded_fourth_cumulant,
+    rounded_log_moments,
+    rounded_variance,
+)
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, has_helmert, product_groups
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import PureDP
+from privcube.model.privacy.guarantee import NoiseKind, PureDP
 from privcube.model.slices import slice_rows
 
-NoiseKind = Literal["laplace", "gaussian", "smooth"]  # independent draws; smooth: a continuous Laplace variable
+DrawKind = NoiseKind | Literal["smooth"]  # an independent draw; smooth: a continuous Laplace variable
 RowShares = Mapping[tuple[int, int], Sequence[float]]  # per axis and level, the shares of Helmert rows j = 1, 2, ...
 
 _NARROW: Final = 4.0  # above this, discrete and continuous Gaussian variances are equal in floating point
@@ -54,22 +60,26 @@ def discrete_gaussian_variance(variance: float) -> float:
     return min(variance, float(2 * np.sum(k**2 * weights) / (1 + 2 * np.sum(weights))))
 
 
-def drawn_variance(noise: NoiseKind, parameter: float) -> float:
+def drawn_variance(noise: DrawKind, parameter: float) -> float:
     """The variance of a draw, given that of continuous noise."""
     if noise == "laplace":
         return discrete_laplace_variance(math.sqrt(parameter / 2))
-    return discrete_gaussian_variance(parameter) if noise == "gaussian" else parameter
+    if noise == "rounded_gaussian":
+        return rounded_variance(parameter)
+    return discrete_gaussian_variance(parameter) if noise == "discrete_gaussian" else parameter
 
 
-def fourth_cumulant(noise: NoiseKind, parameter: float) -> float:
+def fourth_cumulant(noise: DrawKind, parameter: float) -> float:
     """The fourth cumulant of a draw: 0 for normal noise, 3 times the squared variance for continuous Laplace noise.
 
     For discrete Laplace noise it is u + 3 u^2 with u the variance, by the series of -log(1 + u (1 - cos t)).
 
-    >>> fourth_cumulant("gaussian", 100.0), round(fourth_cumulant("gaussian", 0.1), 4)
+    >>> fourth_cumulant("discrete_gaussian", 100.0), round(fourth_cumulant("discrete_gaussian", 0.1), 4)
     (0.0, 0.0128)
     """
-    if noise == "gaussian":
+    if noise == "rounded_gaussian":
+        return rounded_fourth_cumulant(parameter)
+    if noise == "discrete_gaussian":
         if parameter > _NARROW:
             return 0.0
         k = np.arange(1, 64, dtype=np.float64)
@@ -79,8 +89,8 @@ def fourth_cumulant(noise: NoiseKind, parameter: float) -> float:
     return 3 * variance**2 + (variance if noise == "laplace" else 0.0)
 
 
-def characteristic(noise: NoiseKind, parameter: float, t: Floats) -> Floats:
-    """The characteristic function E cos(t z) of a draw z: positive for all these noises.
+def characteristic(noise: DrawKind, parameter: float, t: Floats) -> Floats:
+    """The characteristic function E cos(t z) of a draw z: positive for all these noises, up to rounding.
 
     Discrete Laplace noise with variance u has 1 / (1 + u (1 - cos t)). For discrete Gaussian noise it is a ratio of
     theta functions, summed over whole numbers or, by Poisson's formula, over multiples of 2 pi, whichever is faster.
@@ -89,6 +99,8 @@ def characteristic(noise: NoiseKind, parameter: float, t: Floats) -> Floats:
         return np.asarray(1 / (1 + 2 * drawn_variance(noise, parameter) * np.sin(t / 2) ** 2))
     if noise == "smooth":
         return np.asarray(1 / (1 + parameter / 2 * t**2))
+    if noise == "rounded_gaussian":
+        return np.maximum(rounded_characteristic(parameter, t), 0.0)
     if parameter < 1:
         k = np.arange(1, 12, dtype=np.float64)
         weights = np.exp(-(k**2) / (2 * parameter))
@@ -103,10 +115,12 @@ def characteristic(noise: NoiseKind, parameter: float, t: Floats) -> Floats:
     return np.asarray(np.sum(near, axis=0) / (1 + 2 * math.exp(-parameter / 2 * turn**2)))
 
 
-def log_moments(noise: NoiseKind, parameter: float, t: Floats) -> Floats:
-    """log E exp(t z), or for Gaussian noise an upper bound, that of continuous noise (Canonne et al. 2020)."""
-    if noise == "gaussian":
+def log_moments(noise: DrawKind, parameter: float, t: Floats) -> Floats:
+    """log E exp(t z), or for Gaussian noise an upper bound: for discrete noise that of continuous (Canonne et al.)."""
+    if noise == "discrete_gaussian":
         return np.asarray(parameter / 2 * t**2)
+    if noise == "rounded_gaussian":
+        return rounded_log_moments(parameter, t)
     grown = parameter / 2 * t**2
     if noise == "laplace":  # u (cosh t - 1) = (sinh(t/2) / sinh(1 / (2 scale)))^2
         grown = np.exp(2 * (_log_sinh(t / 2) - _log_sinh(np.array(math.sqrt(1 / (2 * parameter))))))
@@ -194,15 +208,19 @@ def _log_growth(n: int, radius: Floats | float) -> Floats:
     return np.asarray(np.arcsinh(v / x) - x / (x**2 + v**2) / 2)
 
 
-def helmert_variance(variance: float, shares: Sequence[Sequence[float]]) -> float:
+def helmert_variance(
+    variance: float, shares: Sequence[Sequence[float]], noise: NoiseKind = "discrete_gaussian"
+) -> float:
     """The mean effective variance of Helmert rows with sigma^2, if row j of an axis has share `shares[axis][j - 1]`.
 
-    A row of weight w, the product of j (j+1) over the axes, gets discrete Gaussian noise of sigma^2 w; its effective
+    A row of weight w, the product of j (j+1) over the axes, gets Gaussian noise of sigma^2 w; its effective
     (orthonormal) variance is the variance of that noise divided by w. Only rows with sigma^2 w <= 4 differ from
-    sigma^2, so few rows need to be visited, however many there are.
+    sigma^2, or with rounded noise from sigma^2 + 1/(12 w), so few rows need to be visited, however many there are.
 
     >>> [round(helmert_variance(variance, [(0.5, 0.5)]), 6) for variance in (0.1, 0.25, 4.0)]
     [0.085313, 0.249745, 4.0]
+    >>> round(helmert_variance(4.0, [(0.5, 0.5)], "rounded_gaussian") - 4, 6), round((1 / 24 + 1 / 72) / 2, 6)
+    (0.027778, 0.027778)
     """
     narrow = {1: 1.0} if variance * 2 ** len(shares) <= _NARROW else {}
     for axis in shares:
@@ -213,17 +231,29 @@ def helmert_variance(variance: float, shares: Sequence[Sequence[float]]) -> floa
                     break
                 products[weight * j * (j + 1)] += share * own
         narrow = products
+    if noise == "rounded_gaussian":
+        added = math.prod(sum(own / (j * (j + 1)) for j, own in enumerate(axis, start=1)) for axis in shares) / 12
+        missing = sum(
+            share * (variance * weight + 1 / 12 - rounded_variance(variance * weight)) / weight
+            for weight, share in narrow.items()
+        )
+        return max(variance + added - missing, 0.0)
     return variance + sum(
         share * (discrete_gaussian_variance(variance * weight) / weight - variance) for weight, share in narrow.items()
     )
 
 
 def narrow_groups(plan: Plan) -> list[int]:
-    """The groups whose Helmert rows differ in effective variance: their first row has sigma^2 w <= 4."""
+    """The groups whose Helmert rows differ in effective variance.
+
+    With discrete noise they do if their first row has sigma^2 w <= 4, with rounded noise, which adds 1/12 to each row,
+    if this is more than a millionth.
+    """
     if isinstance(plan.guarantee, PureDP):
         return []
     variances = plan.noise_variances()
-    return [n for n, group in enumerate(plan.groups) if has_helmert(group) and 2 * variances[n] <= _NARROW]
+    most = _NARROW if plan.guarantee.noise == "discrete_gaussian" else 1e6 / 12
+    return [n for n, group in enumerate(plan.groups) if has_helmert(group) and 2 * variances[n] <= most]
 
 
 def exact_noise_variances(plan: Plan, shares: RowShares | None = None) -> Floats:
@@ -235,16 +265,26 @@ def exact_noise_variances(plan: Plan, shares: RowShares | None = None) -> Floats
     continuous = plan.noise_variances()
     if isinstance(plan.guarantee, PureDP):
         return _pure_variances(plan, continuous)
+    drawn = rounded_variance if plan.guarantee.noise == "rounded_gaussian" else discrete_gaussian_variance
     exact = np.array(
         [
-            variance if has_helmert(group) else discrete_gaussian_variance(variance)
+            variance if has_helmert(group) else drawn(variance)
             for group, variance in zip(plan.groups, continuous.tolist(), strict=True)
         ]
     )
     for number in narrow_groups(plan):
         own = _row_shares(plan.frame, plan.groups[number], shares or {})
-        exact[number] = helmert_variance(float(continuous[number]), own)
+        exact[number] = helmert_variance(float(continuous[number]), own, plan.guarantee.noise)
     return exact
+
+
+def helmert_variance_at_most(plan: Plan, variance: float, group: Group) -> float:
+    """An upper bound on the effective variance of all Helmert rows of a group with sigma^2: that of the first row."""
+    if plan.guarantee.noise != "rounded_gaussian":
+        return variance
+    (parts,) = product_groups([group])
+    axes = sum(part.kind == "helmert" for part in parts)
+    return variance + 0.5**axes / 12  # the first row has weight 2 on each of them
 
 
 def _row_shares(frame: Frame, group: Group, shares: RowShares) -> list[Sequence[float]]:

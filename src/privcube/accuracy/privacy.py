@@ -37,7 +37,8 @@ from privcube.model.groups import (
     row_weights,
 )
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import PureDP
+from privcube.model.privacy.gaussian_profile import at_most
+from privcube.model.privacy.guarantee import ApproxDP, Guarantee, PureDP
 
 _ALL_CHILDREN: Final = 64  # of a node; of more, a few stand for all
 _MOST_PAIRS: Final = 2_000  # of columns of a matrix that are compared
@@ -49,19 +50,29 @@ def verify_privacy(plan: Plan) -> None:
         raise PlanError(
             "plan", expected="a digest that matches the plan", given=Plain("one that does not: the plan was changed")
         )
-    if plan.guarantee.calibration != "zcdp":
+    if plan.guarantee.calibration == "classic":
         raise PlanError(
-            "calibration", expected="zcdp for a release, as the classic constant is not proved for whole-number noise"
+            "calibration",
+            expected="exact or zcdp for a release, as the classic constant is not proved for whole-number noise",
         )
     for group in plan.groups:
         _check_group(plan.frame, group)
     cost, limit = privacy_cost(plan), plan.guarantee.capacity
-    if cost > limit:
+    if cost > limit or not is_within(cost, plan.guarantee):
         raise PlanError("plan", expected=f"a cost of at most {limit}", given=Plain(f"{cost}"))
 
 
+def is_within(cost: Fraction, guarantee: Guarantee) -> bool:
+    """Whether a cost in mu^2 satisfies epsilon and delta by the profile itself; its inverse had set the noise."""
+    if isinstance(guarantee, ApproxDP) and guarantee.noise == "rounded_gaussian":
+        return at_most(cost, guarantee.epsilon, guarantee.delta)
+    return True
+
+
 def privacy_cost(plan: Plan) -> Fraction:
-    """The privacy cost of a plan's noise: epsilon summed over bundles, or rho over groups, each at its worst record.
+    """The privacy cost of a plan's noise: epsilon summed over bundles, or rho or mu^2 over groups, each at its worst.
+
+    Rounded Gaussian noise costs mu^2, the sum of squared moves over variances; discrete Gaussian noise rho, half of it.
 
     A bundle's noise falls with the largest L1 norm among its groups, so it costs as much as its dearest group. If a
     replaced record lies in another slice than the new one, each of the two slices moves by 1: 2 in all, which is what a
@@ -83,7 +94,9 @@ def privacy_cost(plan: Plan) -> Fraction:
         for number, group in enumerate(plan.groups):
             _check_weights(plan.frame, group)
             moved = max(_largest_move(plan.frame, group, kind, shapes).squares for kind in kinds)
-            cost += times**2 * moved / (2 * plan.noise_variance(number))
+            cost += times**2 * moved / plan.noise_variance(number)
+        if plan.guarantee.noise == "discrete_gaussian":
+            cost /= 2
     return cost
 
 

@@ -127,6 +127,11 @@ def law(guarantee: Guarantee) -> str:
     if isinstance(guarantee, PureDP):
         return "Margins are inversely proportional to epsilon: half the margin takes twice the epsilon."
     if isinstance(guarantee, ApproxDP):
+        if guarantee.calibration == "exact":
+            return (
+                "Margins are inversely proportional to mu, the Gaussian noise behind epsilon and delta: "
+                "half the margin takes twice the mu, and about twice the epsilon if that is small."
+            )
         return (
             "Margins are inversely proportional to the square root of rho, the zCDP behind epsilon and delta: "
             "half the margin takes four times the rho, and about twice the epsilon if that is small."

@@ -30,7 +30,7 @@ _NARROW: Final = 2  # epsilon per row changed; continuous and whole-number varia
 def least_total(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
     """The plan of a strategy; "auto" picks the candidate with the least weighted total variance."""
     if options.strategy == "auto":
-        error = _drawn_error if _is_narrow(guarantee) else _predicted_error
+        error = drawn_error if _is_narrow(guarantee) else _predicted_error
         return min(candidates(workload, guarantee, options, progress), key=error)
     if options.strategy == "search":
         return _searched(workload, guarantee, options, progress)
@@ -107,7 +107,8 @@ def _predicted_error(made: Plan) -> float:
     return made.weighted_variance
 
 
-def _drawn_error(made: Plan) -> float:
+def drawn_error(made: Plan) -> float:
+    """The sum of all cell variances as drawn, each times the weight of its table."""
     weights = np.array(made.workload.weights) * np.array(made.workload.sizes)
     return float(weights @ drawn_table_variances(made))
 

@@ -35,6 +35,7 @@ def with_delta(made: Plan) -> Plan | None:
         _DELTA,
         neighbors=guarantee.neighbors,
         max_rows_per_person=guarantee.max_rows_per_person,
+        row=guarantee.row,
     )
     with suppress(PlanError):
         options = replace(made.options, strategy="residual", budgets="optimal", recovery="optimal", objective="total")

@@ -6,26 +6,35 @@
 3. recover: least squares determines the tables and their errors (`privcube.accuracy`).
 To minimize the largest error instead of the total, `planning.largest` repeats steps 1 to 3 with adapted weights.
 
-See THEORY sections 1 and 2.1.
+What satisfies epsilon alone satisfies (epsilon, delta) for any delta. So under an exact (epsilon, delta) "auto" also
+makes the best pure plan and takes it if its errors, as drawn, are less; the plan then states the pure guarantee.
+
+See THEORY sections 1, 2.1 and 6.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
-from typing import get_args
+from typing import Final, get_args
 
 from threadpoolctl import ThreadpoolController
 
+from privcube.accuracy.predictor import drawn_table_variances
 from privcube.errors import PlanError
 from privcube.model.options import Budgets, Effort, Objective, PlanOptions, Recovery, Strategy
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import Guarantee
-from privcube.model.workload import Entry, Workload
-from privcube.planning.candidates import least_total
+from privcube.model.privacy.guarantee import Guarantee, PureDP, pure_instead
+from privcube.model.workload import Entry, Table, Workload, canonical
+from privcube.planning.candidates import drawn_error, least_total
 from privcube.planning.largest import least_largest
+from privcube.planning.trees import branchings
 from privcube.progress import Progress, silent
+
+_FAR: Final = 30  # times the variance; where both were made, the search had at least a 14th of that of simple plans
 
 
 def plan(
@@ -62,18 +71,60 @@ def plan_as(
     options: PlanOptions,
     *,
     wanted: Mapping[Sequence[Entry], float] | None = None,
+    or_pure: bool = True,
     progress: Progress = silent,
 ) -> Plan:
-    """Make a plan from options in one object, as a spec has them."""
+    """Make a plan from options in one object, as a spec has them.
+
+    `or_pure` says whether a plan under an exact (epsilon, delta) may be pure, if that is better.
+    """
     if not isinstance(guarantee, get_args(Guarantee)):
         raise PlanError("guarantee", expected="PureDP, ApproxDP or ZCDP", given=guarantee)
     if not isinstance(workload, Workload):
         raise PlanError("workload", expected="a privcube.Workload", given=workload)
+    made = plan_under(workload, guarantee, options, wanted=wanted, progress=progress)
+    pure = pure_instead(guarantee) if or_pure and options.strategy == "auto" else None
+    if pure is not None and not _is_far_behind(workload, pure, made):
+        with suppress(PlanError):
+            other = plan_under(workload, pure, options, wanted=wanted, progress=progress)
+            largest = options.objective == "largest" or wanted is not None
+            errors = [_largest_ratio(each, wanted) if largest else drawn_error(each) for each in (made, other)]
+            return other if errors[1] < errors[0] else made
+    return made
+
+
+def plan_under(
+    workload: Workload,
+    guarantee: Guarantee,
+    options: PlanOptions,
+    *,
+    wanted: Mapping[Sequence[Entry], float] | None = None,
+    progress: Progress = silent,
+) -> Plan:
+    """Make a plan with the noise of this very guarantee."""
     # On small matrices several threads slow each other down, and they change the last digits.
     with _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
         if options.objective == "largest" or wanted is not None:
             return least_largest(workload, guarantee, options, wanted, progress)
         return least_total(workload, guarantee, options, progress)
+
+
+def _is_far_behind(workload: Workload, pure: PureDP, made: Plan) -> bool:
+    """Whether simple pure plans have so much larger errors that a search, which may take long, is not worth it."""
+    simple: list[Strategy] = ["base_counts", "marginals", *(["hierarchy"] if branchings(workload) else [])]
+    errors = []
+    for strategy in simple:
+        with suppress(PlanError):
+            errors.append(plan_under(workload, pure, PlanOptions(strategy=strategy)).weighted_variance)
+    return min(errors, default=math.inf) > _FAR * made.weighted_variance
+
+
+def _largest_ratio(made: Plan, wanted: Mapping[Sequence[Entry], float] | None) -> float:
+    """The largest ratio of a variance as drawn to a wanted one, or to 1."""
+    drawn: dict[Table, float] = dict(zip(made.workload, drawn_table_variances(made).tolist(), strict=True))
+    if wanted is None:
+        return max(drawn.values())
+    return max(drawn[canonical(made.workload.schema, table)] / error**2 for table, error in wanted.items())
 
 
 @lru_cache

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -34,11 +35,11 @@ from privcube.errors import Plain, PlanError
 from privcube.model.groups import is_structured
 from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import ZCDP, Guarantee
+from privcube.model.privacy.guarantee import ZCDP, Guarantee, pure_instead
 from privcube.model.workload import Entry, Table, Workload, canonical, table_name
 from privcube.planning.candidates import every_strategy
 from privcube.planning.largest import rebalanced
-from privcube.planning.planner import plan as make_plan
+from privcube.planning.planner import plan_under
 from privcube.planning.steps import is_drawable
 from privcube.planning.trees import branchings
 from privcube.progress import Progress, silent
@@ -110,6 +111,18 @@ def planned_for(
     """The plan that meets all targets with the least budget; a table may have several, of different confidences."""
     if not isinstance(guarantee, get_args(Guarantee)):
         raise PlanError("guarantee", expected="PureDP, ApproxDP or ZCDP", given=guarantee)
+    best = _planned_under(workload, targets, guarantee, effort, progress)
+    pure = pure_instead(guarantee)
+    if pure is not None:
+        with suppress(PlanError):
+            return min(best, _planned_under(workload, targets, pure, effort, progress), key=_budget)
+    return best
+
+
+def _planned_under(
+    workload: Workload, targets: Sequence[Target], guarantee: Guarantee, effort: Effort, progress: Progress
+) -> Plan:
+    """The plan that meets all targets with the noise of this kind of guarantee."""
     if not targets:
         raise PlanError("targets", expected="a margin for at least one table", given=Plain("none"))
     for target in targets:
@@ -122,7 +135,7 @@ def planned_for(
         error = target.margin / interval_factor(0.0, target.confidence)
         errors[target.table] = min(error, errors.get(target.table, math.inf))
     unit = guarantee.with_amount(_UNIT)
-    plans = [make_plan(workload, unit, effort=effort, wanted=dict(errors.items()), progress=progress)]
+    plans = [plan_under(workload, unit, PlanOptions(effort=effort), wanted=dict(errors.items()), progress=progress)]
     if branchings(workload):  # errors differ between ranges, by an amount that depends on the strategy; try all
         others = every_strategy(_weighted(workload, errors), unit, PlanOptions(effort=effort), progress)
         plans += [replace(made, workload=workload) for made in others.values() if isinstance(made, Plan)]

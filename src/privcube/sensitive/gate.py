@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.accuracy.layout import Layout
-from privcube.accuracy.privacy import may_lose_rows, verify_privacy
+from privcube.accuracy.privacy import is_within, may_lose_rows, verify_privacy
 from privcube.errors import Plain, PlanError
 from privcube.model.groups import Group, MatrixGroup, SketchGroup, group_rows, row_weights
 from privcube.model.measurements import Measurements
@@ -54,6 +54,7 @@ from privcube.sensitive.noise.bits import system_words
 from privcube.sensitive.noise.gaussian import check_variance
 from privcube.sensitive.noise.laplace import check_scale
 from privcube.sensitive.noise.max_norm import check_bundle
+from privcube.sensitive.noise.rounded_gaussian import check_rounded_variance
 
 _BRUTE_FORCE_CELLS: Final = 64
 _BRUTE_FORCE_ENTRIES: Final = 20_000
@@ -70,6 +71,9 @@ class Noise(Protocol):
     def gaussian(self, variance: Fraction, count: int) -> Integers:
         """Discrete Gaussian draws."""
 
+    def rounded_gaussian(self, variance: Fraction, count: int) -> Integers:
+        """Rounded Gaussian draws."""
+
     def max_norm(self, scale: Fraction, sizes: Sequence[int]) -> list[Integers]:
         """One max-norm draw for a bundle."""
 
@@ -84,6 +88,10 @@ class SystemNoise:
     def gaussian(self, variance: Fraction, count: int) -> Integers:
         """Discrete Gaussian draws."""
         return noise.discrete_gaussian(variance, count)
+
+    def rounded_gaussian(self, variance: Fraction, count: int) -> Integers:
+        """Rounded Gaussian draws."""
+        return noise.rounded_gaussian(variance, count)
 
     def max_norm(self, scale: Fraction, sizes: Sequence[int]) -> list[Integers]:
         """One max-norm draw for a bundle."""
@@ -101,6 +109,11 @@ class _Rehearsal:
     def gaussian(self, variance: Fraction, count: int) -> Integers:
         """Zeros."""
         check_variance(variance)
+        return np.zeros(count, dtype=np.int64)
+
+    def rounded_gaussian(self, variance: Fraction, count: int) -> Integers:
+        """Zeros."""
+        check_rounded_variance(variance)
         return np.zeros(count, dtype=np.int64)
 
     def max_norm(self, scale: Fraction, sizes: Sequence[int]) -> list[Integers]:
@@ -138,6 +151,8 @@ def measure(
     ledger.afford(plan.digest, plan.guarantee)
     counts = engine.count(request, progress)
     exact = np.concatenate(exact_answers(Layout(plan.frame), plan.groups, table_of, counts.for_the_gate))
+    if exact.dtype != np.int64:  # the guarantee of whole-number noise is for whole numbers only
+        raise PlanError("answers", expected="whole numbers of 64 bits")
     ledger.charge(plan.digest, plan.guarantee)
     return Measurements(plan, exact + _noise(plan, noise_from or SystemNoise()))
 
@@ -163,7 +178,12 @@ def _noise(plan: Plan, source: Noise) -> Integers:
                 places[weights] = _places(weights)
             for weight, place in places[weights]:
                 alike[variance * weight].append((group, place, len(place)))
-    draw = source.laplace if pure else source.gaussian
+    draws = {
+        "laplace": source.laplace,
+        "discrete_gaussian": source.gaussian,
+        "rounded_gaussian": source.rounded_gaussian,
+    }
+    draw = draws[plan.guarantee.noise]
     for parameter, wanted in alike.items():
         ends = np.cumsum([count for _, _, count in wanted]).tolist()
         values = draw(parameter, ends[-1])
@@ -240,9 +260,9 @@ def verify_by_brute_force(plan: Plan) -> None:
         changes += columns if may_lose_rows(plan) else []
     else:
         changes = columns
-    for change in changes:
-        if _price(plan, change) > plan.guarantee.capacity:
-            raise PlanError("plan", expected="every record within the guarantee", given=Plain("one that costs more"))
+    dearest = max((_price(plan, change) for change in changes), default=Fraction(0))
+    if dearest > plan.guarantee.capacity or (dearest and not is_within(dearest, plan.guarantee)):
+        raise PlanError("plan", expected="every record within the guarantee", given=Plain("one that costs more"))
 
 
 def _moved(plan: Plan, bundle: Sequence[int], change: Sequence[Integers]) -> int:
@@ -266,12 +286,13 @@ def _price(plan: Plan, change: Sequence[Integers]) -> Fraction:
             (times * _moved(plan, bundle, change) / plan.noise_scale(bundle[0]) for bundle in plan.noised_together),
             Fraction(0),
         )
-    return sum(
+    mu_squared = sum(
         (
-            Fraction(times**2 * moved**2, weight) / (2 * plan.noise_variance(number))
+            Fraction(times**2 * moved**2, weight) / plan.noise_variance(number)
             for number, group in enumerate(plan.groups)
             for moved, weight in zip(change[number].tolist(), row_weights(plan.frame, group), strict=True)
             if moved
         ),
         Fraction(0),
     )
+    return mu_squared if plan.guarantee.noise == "rounded_gaussian" else mu_squared / 2

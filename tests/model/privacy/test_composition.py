@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privcube import ZCDP, ApproxDP, PureDP, errors
-from privcube.model.privacy import zcdp
-from privcube.model.privacy.composition import cost, remaining
+from privcube.model.privacy import gaussian_profile, zcdp
+from privcube.model.privacy.composition import Account, Spending, price_in, remaining, room
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.sensitive.ledger import MemoryLedger
 
 
@@ -32,9 +34,9 @@ def test_a_thousand_tenths_of_a_percent() -> None:
 
 
 def test_approximate_guarantees_add_up_through_zcdp() -> None:
-    total = ApproxDP(3, "1e-6")
-    one = ApproxDP(1, "1e-6")
-    assert cost(one, total) == one.rho
+    total = ApproxDP(3, "1e-6", calibration="zcdp")
+    one = ApproxDP(1, "1e-6", calibration="zcdp")
+    assert price_in("rho", one) == one.rho
     left = remaining(total, [one, ZCDP("0.05"), PureDP("0.1")])
     assert left == total.rho - one.rho - Fraction(5, 100) - Fraction(1, 200)
     spent = total.capacity - left
@@ -52,7 +54,7 @@ def test_approximate_guarantees_add_up_through_zcdp() -> None:
 )
 def test_what_cannot_be_added_is_refused(spent, total) -> None:
     with pytest.raises(errors.GuaranteeError):
-        cost(spent, total)
+        remaining(total, [spent])
 
 
 def test_a_refused_charge_changes_nothing() -> None:
@@ -86,3 +88,116 @@ def test_two_threads_do_not_spend_the_same_budget(monkeypatch: pytest.MonkeyPatc
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(charge, "abcd")) == [False, False, False, True]
     assert ledger.remaining == Fraction(4, 10)
+
+
+# Totals in (epsilon, delta): one account of sums, and one for releases that are all pure
+
+EXACT = ApproxDP(1, "1e-6", calibration="exact")
+ZCDP_ONE = ApproxDP(1, "1e-6", calibration="zcdp")
+
+
+def accounts(total: Guarantee, spent: list[Guarantee]) -> tuple[Account, ...]:
+    return Spending.of(total, spent).accounts
+
+
+def account_of(total: Guarantee, spent: list[Guarantee]) -> Account:
+    return Spending.of(total, spent).account
+
+
+def test_one_release_may_take_the_whole_total() -> None:
+    """By the account of its own noise, whatever the total was calibrated for."""
+    for total in (EXACT, ZCDP_ONE):
+        for release, currency in ((EXACT, "mu^2"), (ZCDP_ONE, "rho"), (PureDP(1), "epsilon")):
+            account = account_of(total, [release])
+            assert (account.currency, account.left) == (currency, 0)
+            with pytest.raises(errors.GuaranteeError, match="privacy budget"):
+                account_of(total, [release, PureDP("1e-9")])
+
+
+def test_exact_releases_add_up_in_mu_squared() -> None:
+    parts = [ApproxDP("0.5", "1e-8", calibration="exact")] * 3
+    account = account_of(EXACT, parts)
+    assert account.spent == 3 * parts[0].mu_squared
+    assert account.currency == "mu^2"
+    with_pure = account_of(EXACT, [*parts, PureDP("0.01")])
+    assert with_pure.spent == account.spent + gaussian_profile.mu_squared_of_pure(Fraction(1, 100))
+
+
+def test_what_was_admissible_through_zcdp_still_is() -> None:
+    """All that a sum of rho held before there were other accounts, for totals that were opened then."""
+    generator = random.Random(5)
+    releases = [ZCDP("0.003"), ZCDP_ONE, ApproxDP("0.2", "1e-7"), PureDP("0.05"), PureDP("0.2")]
+    releases = [ApproxDP(g.epsilon, g.delta, calibration="zcdp") if isinstance(g, ApproxDP) else g for g in releases]
+    held = 0
+    for _ in range(300):
+        spent = generator.choices(releases, k=generator.randint(1, 6))
+        total = ApproxDP(generator.choice(["0.3", "1", "2"]), "1e-6", calibration="zcdp")
+        if sum(price_in("rho", each) or 0 for each in spent) <= total.rho:
+            assert remaining(total, spent) >= 0
+            held += 1
+    assert 50 < held < 250
+
+
+def test_the_first_release_decides_before_there_are_results() -> None:
+    """Results must not lead to one account of sums or to the other, as their deltas would add up."""
+    small, discrete = ApproxDP("0.1", "1e-9", calibration="exact"), ZCDP("0.0001")
+    for total in (EXACT, ZCDP_ONE):
+        assert {each.currency for each in accounts(total, [small])} == {"mu^2"}
+        assert {each.currency for each in accounts(total, [discrete, small])} == {"rho"}
+        assert {each.currency for each in accounts(total, [PureDP("0.01")])} == {total.currency, "epsilon"}
+        assert {each.currency for each in accounts(total, [PureDP("0.6")])} == {"epsilon"}
+        with pytest.raises(errors.GuaranteeError, match="pure guarantee or calibration exact"):
+            account_of(total, [small, discrete])
+    with pytest.raises(errors.GuaranteeError, match="pure guarantee or calibration exact"):
+        account_of(EXACT, [PureDP("0.01"), discrete])
+    assert account_of(ZCDP_ONE, [PureDP("0.01"), discrete]).currency == "rho"
+
+
+def test_exact_releases_in_zcdp_count_half_of_mu_squared() -> None:
+    assert price_in("rho", EXACT) == EXACT.mu_squared / 2
+    assert remaining(ZCDP(1), [EXACT]) == 1 - EXACT.mu_squared / 2
+
+
+@pytest.mark.parametrize("total", [EXACT, ZCDP_ONE], ids=["exact", "zcdp"])
+def test_what_is_admitted_is_within_the_total(total: ApproxDP) -> None:
+    """Against the profile of the composed Gaussian noise."""
+    generator = random.Random(9)
+    admitted = 0
+    for _ in range(60):
+        parts = [Fraction(generator.randint(1, 90), 100) for _ in range(generator.randint(1, 4))]
+        spent = [ApproxDP(part, "1e-6", calibration="exact") for part in parts]
+        try:
+            account_of(total, spent)
+        except errors.GuaranteeError:
+            continue
+        admitted += 1
+        assert gaussian_profile.at_most(sum(each.mu_squared for each in spent), total.epsilon, total.delta)
+    assert 10 < admitted < 60
+
+
+@pytest.mark.parametrize("total", [EXACT, ZCDP_ONE, ApproxDP("0.004", "1e-9", calibration="exact")], ids=str)
+def test_the_room_that_is_left_is_room(total: ApproxDP) -> None:
+    """What is said to fit does; a little more than one step above it does not."""
+    for spent in ([], [total.with_amount(total.epsilon / 3)], [PureDP(total.epsilon / 100)]):
+        spending = Spending.of(total, spent)
+        fits = room(spending)
+        assert fits is not None
+        spending.after(fits)
+        if spent:
+            with pytest.raises(errors.GuaranteeError):
+                spending.after(fits.with_amount(fits.epsilon + total.epsilon / 999))
+    assert room(Spending.of(total, [total])) is None
+    assert room(Spending.of(total, [PureDP(total.epsilon)])) is None
+    assert room(Spending.of(PureDP(1))) is None
+
+
+def test_a_refusal_says_in_which_account_and_what_costs_less() -> None:
+    half = ApproxDP("0.5", "1e-6", calibration="zcdp")
+    spent = [half] * 2
+    rest = room(Spending.of(ZCDP_ONE, spent))
+    assert rest is not None
+    assert rest.calibration == "zcdp"
+    with pytest.raises(errors.GuaranteeError, match=r"what is left, rho .* \(with calibration zcdp this one costs"):
+        remaining(ZCDP_ONE, [*spent, ApproxDP(rest.epsilon, rest.delta, calibration="exact")])
+    with pytest.raises(errors.GuaranteeError, match="pure guarantee, as earlier pure releases leave nothing"):
+        remaining(EXACT, [PureDP("0.9"), EXACT.with_amount("0.01")])

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from privcube.errors import GuaranteeError
-from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from
+from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from, pure_instead
 from privcube.model.privacy.zcdp import classic_gaussian_variance, delta_of, epsilon_of, rho_of
 
 KINDS = [PureDP("0.5"), ApproxDP("0.5", "1e-6"), ZCDP("0.5")]
@@ -24,7 +24,7 @@ def test_each_kind_keeps_exact_amounts() -> None:
 
 def test_gaussian_variance_follows_from_the_amounts() -> None:
     assert ZCDP("0.02").unit_noise == 25
-    approx = ApproxDP(1, "1e-6")
+    approx = ApproxDP(1, "1e-6", calibration="zcdp")
     assert approx.rho == rho_of(Fraction(1), Fraction(1, 10**6))
     assert approx.unit_noise == 1 / (2 * approx.rho)
     classic = ApproxDP(1, "1e-6", calibration="classic")
@@ -85,7 +85,8 @@ def test_amounts_at_the_limits() -> None:
         for amount in (Fraction(1, 10**12 + 1), Fraction(10**9 + 1)):
             with pytest.raises(GuaranteeError, match="expected an amount from 1e-12 to 1e9"):
                 make(amount)
-    assert ApproxDP(1, "1e-6").capacity == ApproxDP(1, "1e-6").rho
+    assert ApproxDP(1, "1e-6").capacity == ApproxDP(1, "1e-6").mu_squared
+    assert ApproxDP(1, "1e-6", calibration="zcdp").capacity == ApproxDP(1, "1e-6").rho
     assert PureDP(1, max_rows_per_person=10**9).rows_changed == 10**9
     with pytest.raises(GuaranteeError, match="from 1 to 1,000,000,000"):
         PureDP(1, max_rows_per_person=10**9 + 1)
@@ -110,7 +111,7 @@ def test_refuses_rows(guarantee: Guarantee, rows: object) -> None:
 
 
 def test_refuses_calibration() -> None:
-    with pytest.raises(GuaranteeError, match=r"^calibration: .*available: zcdp, classic"):
+    with pytest.raises(GuaranteeError, match=r"^calibration: .*available: exact, zcdp, classic"):
         ApproxDP(1, "1e-6", calibration="analytic")
     with pytest.raises(GuaranteeError, match=r"^calibration: expected none unless"):
         guarantee_from({"epsilon": 1}, calibration="classic")
@@ -144,7 +145,11 @@ def test_survives_the_way_to_a_worker(guarantee: Guarantee) -> None:
 
 @pytest.mark.parametrize("guarantee", KINDS, ids=lambda g: g.kind)
 def test_from_amounts(guarantee: Guarantee) -> None:
-    assert guarantee_from(dict(guarantee.amounts)) == guarantee
+    assert guarantee_from(dict(guarantee.amounts), calibration=guarantee.calibration) == guarantee
+
+
+def test_documents_that_name_no_calibration_are_old() -> None:
+    assert guarantee_from({"epsilon": "1", "delta": "1e-6"}) == ApproxDP(1, "1e-6", calibration="zcdp")
 
 
 @pytest.mark.parametrize(
@@ -158,3 +163,13 @@ def test_refuses_contradictions(names: tuple[str, ...]) -> None:
         guarantee_from(dict.fromkeys(names, "0.5"))
     for name in names or ("none of them",):
         assert name in str(refusal.value)
+
+
+def test_the_pure_guarantee_of_a_plan_protects_the_same_unit() -> None:
+    for unit in ({"row": "row of the query"}, {"neighbors": "replace_one", "max_rows_per_person": 3}, {}):
+        asked = ApproxDP(1, "1e-6", calibration="exact", **unit)  # type: ignore[arg-type]
+        pure = pure_instead(asked)
+        assert pure is not None
+        assert pure == PureDP(1, **unit)  # type: ignore[arg-type]
+        assert pure.unit == asked.unit
+    assert pure_instead(ApproxDP(1, "1e-6", calibration="zcdp")) is None

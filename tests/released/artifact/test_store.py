@@ -74,6 +74,7 @@ KINDS: dict[str, Callable[[], Plan]] = {
     "sketch": lambda: plan(Workload.all_kway(Schema.from_sizes({"a": 2, "b": 4}), 1), PureDP(1), "sketch"),
     "matrix of ranges": lambda: plan(RANGES, PureDP(1, neighbors="replace_one"), "matrix"),
     "Gaussian matrix": lambda: plan(RANGES, ZCDP("0.1"), "matrix"),
+    "rounded residual": lambda: plan(CELLS, ApproxDP(1, "1e-6", calibration="exact"), "residual"),
     "total only": lambda: plan(Workload.tables(SCHEMA, [()]), PureDP(1), "marginals"),
 }
 
@@ -269,6 +270,10 @@ def flat(text: str) -> str:
         ("bundles", ["epsilon = 0.7", "largest L1 norm", "adding or removing one row"]),
         ("residual", ["zero-concentrated", "rho = 0.5", "epsilon 5.22154 at delta 1e-6", "discrete Gaussian"]),
         ("base counts", ["epsilon = 1, delta = 0.000001", "at most 3 rows", "additional probability of 0.000001"]),
+        (
+            "rounded residual",
+            ["epsilon = 1, delta = 0.000001", "Gaussian noise", "rounded to the nearest whole number"],
+        ),
         ("direct", ["need not agree", "on average over the table"]),
     ],
 )

@@ -134,14 +134,18 @@ def _name(spec: Spec) -> str:
 
 
 def _show(declared: Spec, status: LedgerStatus, spec: str) -> None:
+    from privcube.cli.rooms import room_left
     from privcube.model.amounts import shown, shown_down
+    from privcube.model.privacy.composition import price_in
 
     say(f"Ledger      {_name(declared)}")
     say(f"Data        {status.dataset}")
     say(f"Total       {status.total}")
-    total = status.total.capacity
-    left, spent = shown_down(status.remaining), shown(total - status.remaining)
-    say(f"Left        {status.total.currency} {left} of {shown(total)}; {spent} is spent")
+    for account in status.spending.accounts:
+        left, spent = shown_down(account.left), shown(account.spent)
+        say(f"Left        {account.currency} {left} of {shown(account.limit)}; {spent} is spent")
+    for words in room_left(status.spending).values():
+        say(f"Room        {words}")
     if not status.entries:
         return
     say()
@@ -152,32 +156,35 @@ def _show(declared: Spec, status: LedgerStatus, spec: str) -> None:
             f"{entry.times[entry.state]:%Y-%m-%d %H:%M} UTC",
             _start_of(entry.source or ""),
             "" if entry.final is None else _short(entry.final),
-            shown(entry.cost),
+            shown(price_in(status.account.currency, entry.guarantee) or entry.cost),
         )
         for entry in status.entries
     ]
-    say_columns(("release", "state", "since", "source", "folder", status.total.currency), lines, left=5)
+    say_columns(("release", "state", "since", "source", "folder", status.account.currency), lines, left=5)
     if any(entry.state in ("reserved", "committed") for entry in status.entries):
         say()
         say(f"Some releases are unfinished. If none is running, clean up with: privcube ledger recover {spec}")
 
 
 def _document(status: LedgerStatus) -> dict[str, Any]:
+    from privcube.cli.rooms import room_left
     from privcube.model.amounts import decimal_text
+    from privcube.model.privacy.composition import price_in
 
     return {
         "dataset": status.dataset,
         "guarantee": str(status.total),
-        "currency": status.total.currency,
-        "total": decimal_text(status.total.capacity),
-        "spent": decimal_text(status.total.capacity - status.remaining),
+        "currency": status.account.currency,
+        "total": decimal_text(status.account.limit),
+        "spent": decimal_text(status.account.spent),
         "remaining": decimal_text(status.remaining),
+        **room_left(status.spending),
         "head": status.head,
         "releases": [
             {
                 "number": entry.number,
                 "state": entry.state,
-                "cost": decimal_text(entry.cost),
+                "cost": decimal_text(price_in(status.account.currency, entry.guarantee) or entry.cost),
                 "guarantee": str(entry.guarantee),
                 "plan": entry.plan,
                 "source": entry.source,

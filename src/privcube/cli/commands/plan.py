@@ -161,7 +161,7 @@ def plan(
 def _made(declared: Spec, options: PlanOptions, progress: Progress) -> Plan:
     from privcube.planning.planner import plan_as
 
-    return plan_as(declared.workload, declared.guarantee, options, progress=progress)
+    return plan_as(declared.workload, declared.guarantee, options, or_pure=declared.may_be_pure, progress=progress)
 
 
 def plan_document(made: Plan, expected_records: int | None) -> dict[str, Any]:

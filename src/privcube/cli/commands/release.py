@@ -89,17 +89,21 @@ def _read_plan(file: str) -> Plan:
 
 
 def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
+    from privcube.cli.rooms import room_left
     from privcube.model.amounts import decimal_text
     from privcube.model.privacy.cautions import cautions
+    from privcube.model.privacy.guarantee import pure_instead
     from privcube.pipeline import ledger_status
 
-    workload = spec.workload
+    workload, guarantee = spec.workload, spec.guarantee
+    if pure_instead(guarantee) is not None:  # the plan decided
+        guarantee = _read_plan(str(place / "plan.json")).guarantee
     report: dict[str, Any] = {
         "folder": str(place),
         "tables": len(workload),
         "cells": workload.cells,
-        "guarantee": str(spec.guarantee),
-        "amounts": {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()},
+        "guarantee": str(guarantee),
+        "amounts": {name: decimal_text(amount) for name, amount in guarantee.amounts.items()},
         "warnings": cautions(spec.guarantee, spec.expected_records),
         "ledger": None,
     }
@@ -109,9 +113,10 @@ def _report(spec: Spec, folder: Path, place: Path) -> dict[str, Any]:
             "dataset": status.dataset,
             "guarantee": str(status.total),
             "releases": len(status.entries),
-            "currency": status.total.currency,
-            "total": decimal_text(status.total.capacity),
+            "currency": status.account.currency,
+            "total": decimal_text(status.account.limit),
             "remaining": decimal_text(status.remaining),
+            **room_left(status.spending),
         }
     return report
 
@@ -135,4 +140,6 @@ def show_report(report: dict[str, Any], spec: str) -> None:
         say(f"Ledger      created for data set {ledger['dataset']} with total {ledger['guarantee']}")
     left, total = shown_down(Fraction(ledger["remaining"])), shown(Fraction(ledger["total"]))
     say(f"Ledger      {ledger['currency']} {left} of {total} left after {count_of(ledger['releases'], 'release')}")
+    if "room" in ledger:
+        say(f"Room        {ledger['room']}")
     say(f"Next        privcube show {folder}; privcube verify {folder} --spec {shlex.quote(spec)}")

@@ -25,7 +25,7 @@ from privcube.model.documents.attributes import (
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.toml_reader import Section
 from privcube.model.options import PlanOptions
-from privcube.model.privacy.guarantee import Guarantee, guarantee_from
+from privcube.model.privacy.guarantee import ApproxDP, Calibration, Guarantee, guarantee_from
 from privcube.model.schema import Schema
 from privcube.model.workload import Workload
 
@@ -124,6 +124,18 @@ class Spec:
         """The requested tables."""
         return self.request.workload(self.schema)
 
+    @property
+    def may_be_pure(self) -> bool:
+        """Whether a release under (epsilon, delta) may have a pure plan instead, if that is more accurate.
+
+        Such a plan takes a larger part of a total: if a release asks for a tenth of a ledger's epsilon, it takes a
+        tenth, and leaves room for pure releases alone, while Gaussian noise takes about a hundredth. So a plan that
+        a ledger pays for is not pure, unless the release asks for all of the total.
+        """
+        return self.ledger is None or (
+            self.ledger.total is not None and self.ledger.total.amounts == self.guarantee.amounts
+        )
+
     @classmethod
     def read(cls, path: str | Path) -> Spec:
         """Read a spec.toml."""
@@ -189,11 +201,9 @@ def _from_document(document: dict[str, Any], folder: Path) -> Spec:
         "max_rows_per_person": 1 if rows is None else rows,
         "row": _unit(data),
     }
-    guarantee = guarantee_from(
-        privacy.amounts(_AMOUNTS),
-        **cast(Any, protected),
-        calibration=cast(Any, privacy.text("calibration", "zcdp")),
-    )
+    amounts = privacy.amounts(_AMOUNTS)
+    calibration = privacy.text("calibration", _calibration(amounts))
+    guarantee = guarantee_from(amounts, **cast(Any, protected), calibration=cast(Any, calibration))
     options = root.section("plan", _PLAN, required=False)
     spec = Spec(
         data=source,
@@ -207,6 +217,11 @@ def _from_document(document: dict[str, Any], folder: Path) -> Spec:
     )
     _ = spec.workload  # check names and levels against the schema now, not when the data is read
     return spec
+
+
+def _calibration(amounts: dict[str, Amount]) -> Calibration:
+    """The calibration if none is given."""
+    return "exact" if set(amounts) == {"epsilon", "delta"} else "zcdp"
 
 
 def _unit(data: Section) -> str:
@@ -232,9 +247,8 @@ def _ledger(privacy: Section, totals: dict[str, Amount], protected: dict[str, ob
     if not totals:
         return LedgerTerms(path=path)
     try:
-        total = guarantee_from(
-            {name.removeprefix("total_"): amount for name, amount in totals.items()}, **cast(Any, protected)
-        )
+        amounts = {name.removeprefix("total_"): amount for name, amount in totals.items()}
+        total = guarantee_from(amounts, **cast(Any, protected), calibration=_calibration(amounts))
     except GuaranteeError as problem:
         raise GuaranteeError(f"total of the ledger, {problem.subject}", expected=problem.expected) from None
     return LedgerTerms(path=path, total=total)
@@ -275,7 +289,7 @@ def _to_document(spec: Spec) -> dict[str, Any]:
     }
     amounts = {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()}
     privacy: dict[str, Any] = {**amounts, "neighbors": spec.guarantee.neighbors}
-    if spec.guarantee.calibration != "zcdp":
+    if isinstance(spec.guarantee, ApproxDP) and spec.guarantee.calibration != "exact":
         privacy["calibration"] = spec.guarantee.calibration
     if spec.expected_records is not None:
         privacy["expected_records"] = spec.expected_records

@@ -19,14 +19,15 @@ from typing import ClassVar, Final, Literal, Self, get_args
 
 from privcube.errors import GuaranteeError, Plain
 from privcube.model.amounts import Amount, exact, shown
-from privcube.model.privacy import zcdp
+from privcube.model.privacy import gaussian_profile, zcdp
 
 Neighbors = Literal["add_remove", "replace_one"]
 Row = Literal["row", "row of the query"]
-Calibration = Literal["zcdp", "classic"]
-Currency = Literal["epsilon", "rho"]
+Calibration = Literal["exact", "zcdp", "classic"]
+Currency = Literal["epsilon", "rho", "mu^2"]
+NoiseKind = Literal["laplace", "discrete_gaussian", "rounded_gaussian"]
 
-_SMALLEST: Final = Fraction(1, 10**12)  # epsilon or rho: anything smaller is a mistake
+SMALLEST: Final = Fraction(1, 10**12)  # epsilon or rho: anything smaller is a mistake
 _LARGEST: Final = Fraction(10**9)  # epsilon or rho: anything larger is a mistake
 _MOST_ROWS: Final = 10**9  # of a person: a larger bound is a mistake
 
@@ -39,7 +40,6 @@ class _Protected:
     max_rows_per_person: int
     row: Row
     kind: ClassVar[str]
-    currency: ClassVar[Currency]  # in which the costs of several releases add up
     dial: ClassVar[Currency]  # the amount to adjust for more or less accuracy
 
     def __post_init__(self) -> None:
@@ -102,6 +102,7 @@ class PureDP(_Protected):
     currency: ClassVar[Currency] = "epsilon"
     dial: ClassVar[Currency] = "epsilon"
     calibration: ClassVar[Calibration] = "zcdp"
+    noise: ClassVar[NoiseKind] = "laplace"
 
     def __init__(
         self,
@@ -134,21 +135,22 @@ class PureDP(_Protected):
 
 @dataclass(frozen=True, slots=True, init=False)
 class ApproxDP(_Protected):
-    """(epsilon, delta)-differential privacy, accounted through zCDP: `rho` is the largest that implies it.
+    """(epsilon, delta)-differential privacy, with noise by one of three calibrations.
 
-    `calibration="classic"` uses the paper's Gaussian constant, only to reproduce its figures.
+    "exact": rounded Gaussian noise, at the exact price of continuous Gaussian noise (`gaussian_profile`).
+    "zcdp": discrete Gaussian noise, accounted through zCDP: `rho` is the largest that implies it.
+    "classic": the paper's Gaussian constant, only to reproduce its figures.
 
     >>> print(ApproxDP(epsilon=1, delta="1e-6"))
     epsilon = 1, delta = 0.000001, adding or removing one row
-    >>> [float(ApproxDP(1, "1e-6", calibration=c).unit_noise) for c in ("zcdp", "classic")]
-    [20.528..., 29.017...]
+    >>> [float(ApproxDP(1, "1e-6", calibration=c).unit_noise) for c in ("exact", "zcdp", "classic")]
+    [17.847..., 20.528..., 29.017...]
     """
 
     epsilon: Fraction
     delta: Fraction
     calibration: Calibration
     kind: ClassVar[str] = "approx"
-    currency: ClassVar[Currency] = "rho"
     dial: ClassVar[Currency] = "epsilon"
 
     def __init__(
@@ -158,7 +160,7 @@ class ApproxDP(_Protected):
         *,
         neighbors: Neighbors = "add_remove",
         max_rows_per_person: int = 1,
-        calibration: Calibration = "zcdp",
+        calibration: Calibration = "exact",
         row: Row = "row",
     ) -> None:
         probability = exact(delta, "delta", GuaranteeError)
@@ -182,16 +184,31 @@ class ApproxDP(_Protected):
         return zcdp.rho_of(self.epsilon, self.delta)
 
     @property
+    def mu_squared(self) -> Fraction:
+        """The largest mu^2, rounded down, of continuous Gaussian noise that satisfies this guarantee."""
+        return gaussian_profile.mu_squared_of(self.epsilon, self.delta)
+
+    @property
+    def noise(self) -> NoiseKind:
+        """The noise of a plan under this guarantee."""
+        return "rounded_gaussian" if self.calibration == "exact" else "discrete_gaussian"
+
+    @property
+    def currency(self) -> Currency:
+        """In which the costs of the groups of a plan add up."""
+        return "mu^2" if self.calibration == "exact" else "rho"
+
+    @property
     def capacity(self) -> Fraction:
         """How much it holds in its currency."""
-        return self.rho
+        return self.mu_squared if self.calibration == "exact" else self.rho
 
     @property
     def unit_noise(self) -> Fraction:
-        """The variance of Gaussian noise on a count that moves by 1."""
+        """The variance of Gaussian noise on a count that moves by 1; of rounded noise, before it is rounded."""
         if self.calibration == "classic":
             return zcdp.classic_gaussian_variance(self.epsilon, self.delta)
-        return 1 / (2 * self.rho)
+        return 1 / self.mu_squared if self.calibration == "exact" else 1 / (2 * self.rho)
 
     def __str__(self) -> str:
         return f"epsilon = {shown(self.epsilon)}, delta = {shown(self.delta)}, {self.unit}"
@@ -211,6 +228,7 @@ class ZCDP(_Protected):
     currency: ClassVar[Currency] = "rho"
     dial: ClassVar[Currency] = "rho"
     calibration: ClassVar[Calibration] = "zcdp"
+    noise: ClassVar[NoiseKind] = "discrete_gaussian"
 
     def __init__(
         self, rho: Amount, *, neighbors: Neighbors = "add_remove", max_rows_per_person: int = 1, row: Row = "row"
@@ -243,6 +261,22 @@ class ZCDP(_Protected):
 Guarantee = PureDP | ApproxDP | ZCDP
 
 
+def pure_instead(guarantee: Guarantee) -> PureDP | None:
+    """The pure guarantee that a plan for this one may have instead: the same epsilon implies any delta.
+
+    >>> print(pure_instead(ApproxDP(1, "1e-6")))
+    epsilon = 1 (pure), adding or removing one row
+    """
+    if not isinstance(guarantee, ApproxDP) or guarantee.calibration != "exact":
+        return None
+    return PureDP(
+        guarantee.epsilon,
+        neighbors=guarantee.neighbors,
+        max_rows_per_person=guarantee.max_rows_per_person,
+        row=guarantee.row,
+    )
+
+
 def guarantee_from(
     amounts: dict[str, Amount],
     *,
@@ -252,6 +286,8 @@ def guarantee_from(
     row: Row = "row",
 ) -> Guarantee:
     """The guarantee that a set of named amounts describes: epsilon, or epsilon and delta, or rho.
+
+    Documents that say nothing of a calibration are from a time when all Gaussian noise was accounted through zCDP.
 
     >>> guarantee_from({"rho": "0.1"})
     ZCDP(neighbors='add_remove', max_rows_per_person=1, row='row', rho=Fraction(1, 10))
@@ -281,7 +317,7 @@ def guarantee_from(
 
 def _budget(name: str, amount: Amount) -> Fraction:
     value = exact(amount, name, GuaranteeError)
-    if not _SMALLEST <= value <= _LARGEST:
+    if not SMALLEST <= value <= _LARGEST:
         raise GuaranteeError(name, expected="an amount from 1e-12 to 1e9", given=amount)
     return value
 

@@ -51,7 +51,8 @@ def noise_of(plan: Plan) -> Noise:
     if not isinstance(plan.guarantee, PureDP):
         variances = plan.noise_variances()
         least, most = int(variances.argmin()), int(variances.argmax())
-        return Noise("discrete Gaussian", "variance", plan.noise_variance(least), plan.noise_variance(most))
+        mechanism = plan.guarantee.noise.replace("_gaussian", " Gaussian")
+        return Noise(mechanism, "variance", plan.noise_variance(least), plan.noise_variance(most))
     bundles, shares = plan.noised_together, plan.shares
     sizes = {len(bundle) > 1 for bundle in bundles}
     mechanism = " and ".join(name for together, name in _PURE.items() if together in sizes)

@@ -44,6 +44,9 @@ _DRAWN: Final = {
     "discrete Laplace": "Every count of a group received independent discrete Laplace noise of the group's scale.",
     "discrete Gaussian": "Every count of a group received independent discrete Gaussian noise of the group's variance; "
     "where rows are contrasts of many cells, the variance is multiplied by the squared length of the row.",
+    "rounded Gaussian": "Every count of a group received independent Gaussian noise of the group's variance, rounded "
+    "to the nearest whole number; where rows are contrasts of many cells, the variance is multiplied by the squared "
+    "length of the row. Counts are whole numbers, so that rounding takes nothing from the guarantee.",
     "discrete max-norm": f"{_BUNDLED}.",
     "discrete Laplace and discrete max-norm": "Every count of a group outside bundles received independent discrete "
     f"Laplace noise. {_BUNDLED}.",

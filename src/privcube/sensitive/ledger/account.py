@@ -6,10 +6,16 @@ the SHA-256 of its place, the hash before it and that line, so that the last has
 happened. Nothing else is stored: what is left, and how far each release has come, follow from the events alone, and
 whoever reads them checks them all.
 
-Formal guarantee. `Account.left` is the capacity of the total less the costs of all releases ever reserved, as an exact
-fraction; an event that would make it negative is neither written nor read. No event gives anything back. Capacity and
-costs are worked out from the guarantees when an event is read; what the event states must be equal. An event has one
-spelling: what would be written for it must be the very text that was read.
+Formal guarantee. `Account.spending` adds up all releases ever reserved, in exact fractions, by the accounts that the
+total has (`privcube.model.privacy.composition`); an event that leaves no account within the total is neither written
+nor read. No event gives anything back. Capacity and costs are worked out from the guarantees when an event is read;
+what the event states must be equal. An event has one spelling: what would be written for it must be the very text that
+was read.
+
+Under a total in (epsilon, delta) there are two accounts, and a release is admitted if one of them holds it and all
+before it: pure epsilons, added up if all releases are pure; and rho, or mu^2 of the Gaussian profile. Which of these
+two is decided by the first release and never changes, as a choice that depends on results would cost another delta.
+The costs that events state are in this currency: rho, unless they say mu^2.
 
 The chain has no key. It shows accidents, edits, and events that are gone from its beginning or middle; events that are
 gone from its end show only to somebody who holds a later head, which is why every artifact carries one.
@@ -27,9 +33,9 @@ from fractions import Fraction
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from privcube.errors import GuaranteeError, LedgerError, Plain
-from privcube.model.amounts import decimal_text, shown, shown_down
-from privcube.model.privacy.composition import cost
-from privcube.model.privacy.guarantee import Guarantee, guarantee_from
+from privcube.model.amounts import decimal_text
+from privcube.model.privacy.composition import Spending, price_in
+from privcube.model.privacy.guarantee import Currency, Guarantee, guarantee_from
 from privcube.sensitive.ledger.names import require_plain
 
 FORMAT: Final = "privcube ledger 2"  # named by a data set that was declared
@@ -63,7 +69,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One release: what it costs, in the currency of the total, and how far it has come.
+    """One release: what it costs, in the currency of all sums of the ledger, and how far it has come.
 
     `head` is the hash of the event that reserved it, which its artifact carries; `source` is what it read, as the spec
     spells it. `plan` and `artifact` are SHA-256 digests; `staged` and `final` name the folders that the artifact moves
@@ -85,7 +91,7 @@ class Entry:
 
 def opening(dataset: str, total: Guarantee, *, salt: str, time: datetime) -> Row:
     """The first event. Its salt keeps those who see hashes in artifacts from guessing what was hashed."""
-    cost(total, total)  # refuses a total that cannot be accounted for
+    Spending.of(total)  # refuses a total that cannot be accounted for
     require_plain(dataset)
     document = {
         "format": FORMAT,
@@ -110,7 +116,7 @@ class Account:
     format: str
     dataset: str
     total: Guarantee
-    left: Fraction
+    spending: Spending
 
     def __init__(self, subject: str, rows: Iterable[Row]) -> None:
         self._subject = subject
@@ -121,21 +127,21 @@ class Account:
         if not self.hashes:
             raise LedgerError(subject, expected="the event that opened it", given=Plain("no event: it was emptied"))
 
+    @property
+    def left(self) -> Fraction:
+        """What is left, in the account with the largest part left."""
+        return self.spending.account.left
+
     def reserve(self, plan: str, guarantee: Guarantee, time: datetime, source: str | None = None) -> Row:
         """The event that takes a release out of what is left."""
         _require_digest("plan", plan)
-        price = cost(guarantee, self.total)
-        if price > self.left:
-            raise GuaranteeError(
-                "privacy budget",
-                expected=f"a release that costs at most what is left, {shown_down(self.left)}",
-                given=Plain(f"one that costs {shown(price)}"),
-            )
+        currency = self.spending.after(guarantee).sums
         document = {
             "number": len(self.entries) + 1,
             "plan": plan,
             "guarantee": _guarantee_document(guarantee),
-            "cost": _ratio_text(price),
+            "cost": _ratio_text(_cost(currency, guarantee)),
+            **({"currency": currency} if currency == "mu^2" else {}),
             **({} if source is None else {"source": source}),
         }
         return self._grow("reserved", document, time)
@@ -180,7 +186,7 @@ class Account:
             kind, time = document.pop("event"), datetime.fromisoformat(document.pop("time"))
             if _event_text(kind, document, time) != row.event:
                 raise ValueError("another spelling, such as a key that is given twice")
-            optional = {"source": str} if kind == "reserved" and "source" in document else {}
+            optional = {name: str for name in ("source", "currency") if kind == "reserved" and name in document}
             if {name: type(value) for name, value in document.items()} != {**_FIELDS[kind], **optional}:
                 raise ValueError(kind)
             self._apply(subject, kind, document, time, row.hash)
@@ -209,8 +215,8 @@ class Account:
             require_plain(self.dataset)
         if not _SALT.fullmatch(document["salt"]):
             raise ValueError("salt")
-        self.left = self.total.capacity
-        _require_same(subject, "capacity of its total", self.left, document["capacity"])
+        self.spending = Spending.of(self.total)
+        _require_same(subject, "capacity of its total", self.total.capacity, document["capacity"])
 
     def _apply_reserved(self, subject: str, document: dict[str, Any], time: datetime, head: str) -> None:
         number, guarantee = document["number"], _guarantee(document["guarantee"])
@@ -219,11 +225,16 @@ class Account:
         if guarantee.unit != self.total.unit:
             raise LedgerError(subject, expected=f"the unit of the total, {self.total.unit}", given=guarantee.unit)
         _require_digest(f"{subject}, plan", document["plan"])
-        price = cost(guarantee, self.total)
+        try:
+            spending = self.spending.after(guarantee)
+        except GuaranteeError:
+            expected = "a release within the total"
+            raise LedgerError(subject, expected=expected, given=Plain("one that overspends it")) from None
+        price = _cost(spending.sums, guarantee)
         _require_same(subject, "cost of its guarantee", price, document["cost"])
-        if price > self.left:
-            raise LedgerError(subject, expected="a release within the total", given=Plain("one that overspends it"))
-        self.left -= price
+        if document.get("currency") != ("mu^2" if spending.sums == "mu^2" else None):
+            raise ValueError("another currency")
+        self.spending = spending
         self.entries[number] = Entry(
             number=number,
             state="reserved",
@@ -282,6 +293,7 @@ def _guarantee_document(guarantee: Guarantee) -> dict[str, Any]:
         "amounts": {name: decimal_text(amount) for name, amount in guarantee.amounts.items()},
         "neighbors": guarantee.neighbors,
         "max_rows_per_person": guarantee.max_rows_per_person,
+        **({"calibration": "exact"} if guarantee.calibration == "exact" else {}),
         **({} if guarantee.row == "row" else {"row": guarantee.row}),
     }
 
@@ -291,11 +303,18 @@ def _guarantee(document: dict[str, Any]) -> Guarantee:
         document["amounts"],
         neighbors=document["neighbors"],
         max_rows_per_person=document["max_rows_per_person"],
+        calibration=document.get("calibration", "zcdp"),  # ledgers say it only where it is "exact"
         row=document.get("row", "row"),
     )
     if _guarantee_document(guarantee) != document:
         raise ValueError("a guarantee in another spelling")
     return guarantee
+
+
+def _cost(currency: Currency | None, guarantee: Guarantee) -> Fraction:
+    price = None if currency is None else price_in(currency, guarantee)
+    assert price is not None  # as the spending includes it
+    return price
 
 
 def _require_same(subject: str, what: str, amount: Fraction, stated: str) -> None:

@@ -33,6 +33,7 @@ from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from privcube.errors import LedgerError, Plain
+from privcube.model.privacy.composition import is_same_total
 from privcube.model.privacy.guarantee import Guarantee
 from privcube.sensitive.ledger.account import NAMED_BY_SOURCE, Account, Entry, Row, opening
 from privcube.sensitive.ledger.names import DECLARED, not_its_own, require_fresh
@@ -121,7 +122,7 @@ class DurableLedger:
 
     @property
     def remaining(self) -> Fraction:
-        """What is left, in epsilon if the total is pure, else in rho."""
+        """What is left, in the account with the largest part left (`privcube.model.privacy.composition`)."""
         return self.account().left
 
     @property
@@ -191,7 +192,7 @@ def _opened(store: Store, dataset: str | None, total: Guarantee | None, source: 
     ledger = DurableLedger(store)
     if ledger.dataset != (source if dataset is None else dataset) or not (dataset or ledger.is_named_by_source):
         raise not_its_own(store.name, ledger.dataset, dataset)
-    if total is not None and total != ledger.total:
+    if total is not None and not is_same_total(total, ledger.total):
         raise LedgerError(store.name, expected=f"its own total, {ledger.total}", given=str(total))
     return ledger
 

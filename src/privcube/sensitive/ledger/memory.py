@@ -19,7 +19,7 @@ class MemoryLedger:
 
     @property
     def remaining(self) -> Fraction:
-        """What is left, in epsilon if the total is pure, else in rho."""
+        """What is left, in the account with the largest part left (`privcube.model.privacy.composition`)."""
         return remaining(self._total, [guarantee for _, guarantee in self._charges])
 
     def charge(self, digest: str, guarantee: Guarantee) -> None:

@@ -7,11 +7,14 @@ tables          draws from a distribution given by bounds on its tails
 weights         draws of an index by weights given by bounds
 laplace         discrete Laplace noise
 gaussian        discrete Gaussian noise; gaussian_tails and wide_gaussian are its parts
+lazy_normal     normal deviates with as many digits as are needed, and exact rounding
+rounded_gaussian  rounded Gaussian noise; normal_tails are its tails
 max_norm        noise for several groups at once, by the largest of their L1 norms
 """
 
 from privcube.sensitive.noise.gaussian import discrete_gaussian
 from privcube.sensitive.noise.laplace import discrete_laplace
 from privcube.sensitive.noise.max_norm import max_norm_noise
+from privcube.sensitive.noise.rounded_gaussian import rounded_gaussian
 
-__all__ = ["discrete_gaussian", "discrete_laplace", "max_norm_noise"]
+__all__ = ["discrete_gaussian", "discrete_laplace", "max_norm_noise", "rounded_gaussian"]

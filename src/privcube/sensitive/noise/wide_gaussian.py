@@ -33,7 +33,7 @@ _FAR: Final = 2**63 - 1
 def wide_gaussian(variance: Fraction, count: int, source: Source) -> NDArray[np.int64]:
     """Independent draws of discrete Gaussian noise."""
     coarse, width = _grid(variance)
-    table = _coarse_table(coarse)
+    table = coarse_table(coarse)
     kept = [np.zeros(0, dtype=np.int64)]
     missing = count
     while missing:
@@ -74,7 +74,7 @@ def _grid(variance: Fraction) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=16)
-def _coarse_table(coarse: int) -> TailTable:
+def coarse_table(coarse: int) -> TailTable:
     """K >= 0 with weight exp(-K^2 / (2 c)): from the tails T_k of |K| on all whole numbers, T_k / (2 - T_1)."""
     variance, bits = Fraction(coarse), 320
 
