@@ -30,6 +30,8 @@ class Ones:
     def laplace(self, scale: object, count: int) -> np.ndarray:
         return np.ones(count, dtype=np.int64)
 
+    gaussian = rounded_gaussian = laplace
+
     def max_norm(self, scale: object, sizes: list[int]) -> list[np.ndarray]:
         return [np.ones(size, dtype=np.int64) for size in sizes]
 
