@@ -107,6 +107,10 @@ class _InBulk(SystemNoise):
         """Discrete Gaussian draws."""
         return self._taken(super().gaussian, variance, count)
 
+    def rounded_gaussian(self, variance: Fraction, count: int) -> Integers:
+        """Rounded Gaussian draws."""
+        return self._taken(super().rounded_gaussian, variance, count)
+
     def _taken(self, draw: Callable[[Fraction, int], Integers], parameter: Fraction, count: int) -> Integers:
         stock = self._stock.get(parameter)
         if not stock:

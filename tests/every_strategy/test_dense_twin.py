@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, PureDP, Schema, Workload, linear, plan
 from privcube.accuracy.predictor import drawn_table_variances, recover
@@ -23,7 +24,9 @@ GUARANTEES = st.sampled_from(
 MOST_GROUPS = 100  # each takes a hundredth of a second where its rows are written out
 MOST_ROWS = 150  # of plans whose recovery is read off unit answers, one release for each
 
-NARROW = st.sampled_from([PureDP(9), PureDP(5, max_rows_per_person=2), ZCDP(9), ZCDP(60), ApproxDP(30, "1e-3")])
+NARROW = st.sampled_from(
+    [PureDP(9), PureDP(5, max_rows_per_person=2), ZCDP(9), ZCDP(60), ApproxDP(30, "1e-3"), ApproxDP(9, "1e-3")]
+)
 
 
 @st.composite
@@ -169,10 +172,17 @@ def drawn_noise(made: Plan) -> np.ndarray:
             if made.noise_variance(number) > 10_000:
                 pure = isinstance(made.guarantee, PureDP)
                 step = -np.expm1(-1 / float(made.noise_scale(number))) if pure else None  # 1 - r
-                variances.append(2 * (1 - step) / step**2 if pure else weight * float(made.noise_variance(number)))
+                added = 1 / 12 if made.guarantee.noise == "rounded_gaussian" else 0
+                wide = weight * float(made.noise_variance(number)) + added
+                variances.append(2 * (1 - step) / step**2 if pure else wide)
                 continue
             if isinstance(made.guarantee, PureDP):
                 chance = np.exp(-np.abs(k) / float(made.noise_scale(number)))
+            elif made.guarantee.noise == "rounded_gaussian":
+                ends = (np.abs(k)[:, None] + np.array([-0.5, 0.5])) / (
+                    weight * float(made.noise_variance(number))
+                ) ** 0.5
+                chance = ndtr(-ends[:, 0]) - ndtr(-ends[:, 1])
             else:
                 chance = np.exp(-(k**2) / (2 * weight * float(made.noise_variance(number))))
             variances.append(np.sum(k**2 * chance) / np.sum(chance))
@@ -184,7 +194,7 @@ def drawn_noise(made: Plan) -> np.ndarray:
 @settings(deadline=None, max_examples=15)
 @given(data=st.data())
 def test_the_noise_that_is_drawn_has_the_stated_variance(strategy: str, recovery: str, data: st.DataObject) -> None:
-    """diag(R U R') with the R for continuous variances and U row by row; never above R V R'.
+    """diag(R U R') with the R for continuous variances and U row by row; unless noise is rounded, never above R V R'.
 
     R is that of dense least squares, with which the first test here compares; direct recovery is read off unit answers.
     """
@@ -202,7 +212,8 @@ def test_the_noise_that_is_drawn_has_the_stated_variance(strategy: str, recovery
     parts = np.split(whole, np.cumsum(made.workload.sizes)[:-1])
     for part, variance in zip(parts, found, strict=True):
         assert variance == pytest.approx((part**2 @ noise).mean(), rel=1e-8)
-    assert np.all(found <= np.array(made.table_variances) * (1 + 1e-9))
+    if guarantee.noise != "rounded_gaussian":
+        assert np.all(found <= np.array(made.table_variances) * (1 + 1e-9))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
