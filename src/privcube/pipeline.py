@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
@@ -204,6 +205,11 @@ class LedgerStatus:
     remaining: Fraction
     head: str
     entries: tuple[Entry, ...]
+
+    @property
+    def left_after(self) -> list[Fraction]:
+        """What was left after each release."""
+        return [self.total.capacity - spent for spent in accumulate(entry.cost for entry in self.entries)]
 
 
 def ledger_status(spec: Spec, *, folder: Path = Path()) -> LedgerStatus:

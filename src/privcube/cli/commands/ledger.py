@@ -11,11 +11,15 @@ import click
 from privcube.cli.output import count_of, say, say_columns, say_json
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from privcube.model.documents.spec import Spec
+    from privcube.model.privacy.guarantee import Guarantee
     from privcube.pipeline import LedgerStatus
 
 
-_LONGEST_SOURCE: Final = 40  # characters of a source in the list; --json has all of them
+_LONGEST: Final = 30, 18  # characters of a source and a folder in the list, for 100 in a line; --json has them all
+_LONGEST_BESIDE_GUARANTEES: Final = 18, 10
 
 
 class _ShowByDefault(click.Group):
@@ -46,9 +50,10 @@ def ledger() -> None:
 @click.argument("spec", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Print the ledger as JSON.")
 def show(spec: str, as_json: bool) -> None:
-    """List releases and what is left.
+    """List releases over time, what is left, and what the next one may spend.
 
-    For every release in SPEC's ledger: its state, since when, its folder, and its cost.
+    For every release in SPEC's ledger: the day it was charged, its state, source and folder, its cost, and what
+    was left after it.
 
     \b
     Example:
@@ -56,7 +61,7 @@ def show(spec: str, as_json: bool) -> None:
     """
     declared, status = _status(spec)
     if as_json:
-        say_json(_document(status))
+        say_json(_document(declared, status))
     else:
         _show(declared, status, spec)
 
@@ -142,29 +147,63 @@ def _show(declared: Spec, status: LedgerStatus, spec: str) -> None:
     total = status.total.capacity
     left, spent = shown_down(status.remaining), shown(total - status.remaining)
     say(f"Left        {status.total.currency} {left} of {shown(total)}; {spent} is spent")
+    say(f"Next        {_next_in_words(declared, status)}")
     if not status.entries:
         return
     say()
+    is_told_by_cost = all(set(entry.guarantee.amounts) == {status.total.currency} for entry in status.entries)
+    source, folder = _LONGEST if is_told_by_cost else _LONGEST_BESIDE_GUARANTEES
     lines = [
         (
             str(entry.number),
+            f"{entry.times['reserved']:%Y-%m-%d}",
             entry.state,
-            f"{entry.times[entry.state]:%Y-%m-%d %H:%M} UTC",
-            _start_of(entry.source or ""),
-            "" if entry.final is None else _short(entry.final),
+            _start_of(entry.source or "", source),
+            _end_of("" if entry.final is None else _short(entry.final), folder),
+            *(() if is_told_by_cost else (_amounts(entry.guarantee),)),
             shown(entry.cost),
+            shown_down(left_after),
         )
-        for entry in status.entries
+        for entry, left_after in zip(status.entries, status.left_after, strict=True)
     ]
-    say_columns(("release", "state", "since", "source", "folder", status.total.currency), lines, left=5)
+    guarantee = () if is_told_by_cost else ("epsilon, delta",)
+    header = ("release", "date", "state", "source", "folder", *guarantee, status.total.currency, "left")
+    say_columns(header, lines, left=len(header) - 2)
     if any(entry.state in ("reserved", "committed") for entry in status.entries):
         say()
         say(f"Some releases are unfinished. If none is running, clean up with: privcube ledger recover {spec}")
 
 
-def _document(status: LedgerStatus) -> dict[str, Any]:
+def _next(declared: Spec, status: LedgerStatus) -> tuple[Fraction, int] | None:
+    """What the next release of this spec would cost, and how many like it still fit; None if it can have no price."""
+    from privcube.errors import GuaranteeError
+    from privcube.model.privacy.composition import cost
+
+    try:
+        price = cost(declared.guarantee, status.total)
+    except GuaranteeError:  # another kind of guarantee, or another unit, than the total has
+        return None
+    return price, int(status.remaining / price)
+
+
+def _next_in_words(declared: Spec, status: LedgerStatus) -> str:
+    from privcube.model.amounts import shown, shown_down
+
+    if not status.remaining:
+        return "nothing is left to spend"
+    most = f"may spend up to {status.total.currency} {shown_down(status.remaining)}"
+    found = _next(declared, status)
+    if found is None:
+        return f"{most}; a release of this spec would be refused, as its guarantee is not one that the total can pay"
+    price, times = found
+    fits = f"{times:,} more like it {'fits' if times == 1 else 'fit'}" if times else "that does not fit"
+    return f"{most}; a release of this spec costs {shown(price)}, {fits}"
+
+
+def _document(declared: Spec, status: LedgerStatus) -> dict[str, Any]:
     from privcube.model.amounts import decimal_text
 
+    found = _next(declared, status)
     return {
         "dataset": status.dataset,
         "guarantee": str(status.total),
@@ -172,12 +211,14 @@ def _document(status: LedgerStatus) -> dict[str, Any]:
         "total": decimal_text(status.total.capacity),
         "spent": decimal_text(status.total.capacity - status.remaining),
         "remaining": decimal_text(status.remaining),
+        "next": None if found is None else {"cost": decimal_text(found[0]), "fitting": found[1]},
         "head": status.head,
         "releases": [
             {
                 "number": entry.number,
                 "state": entry.state,
                 "cost": decimal_text(entry.cost),
+                "left_after": decimal_text(left_after),
                 "guarantee": str(entry.guarantee),
                 "plan": entry.plan,
                 "source": entry.source,
@@ -185,13 +226,28 @@ def _document(status: LedgerStatus) -> dict[str, Any]:
                 "folder": entry.final,
                 "times": {state: time.isoformat() for state, time in entry.times.items()},
             }
-            for entry in status.entries
+            for entry, left_after in zip(status.entries, status.left_after, strict=True)
         ],
     }
 
 
-def _start_of(source: str) -> str:
-    return source if len(source) <= _LONGEST_SOURCE else f"{source[: _LONGEST_SOURCE - 3]}..."
+def _amounts(guarantee: Guarantee) -> str:
+    from privcube.model.amounts import shown
+
+    amounts = ", ".join(map(shown, guarantee.amounts.values()))
+    return f"rho {amounts}" if guarantee.kind == "zcdp" else amounts
+
+
+def _start_of(source: str, most: int) -> str:
+    return source if len(source) <= most else f"{source[: most - 3]}..."
+
+
+def _end_of(folder: str, most: int) -> str:
+    """The end of a path, from a folder's name on if one fits."""
+    if len(folder) <= most:
+        return folder
+    end = folder[3 - most :]
+    return f"...{end[max(end.find('/'), 0) :]}"
 
 
 def _short(folder: str) -> str:
