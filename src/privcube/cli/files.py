@@ -18,7 +18,7 @@ def with_source(spec: Spec, source: str | None, folder: Path) -> Spec:
 
     A path is written as the spec in this folder would write it, which is how a ledger records it.
     """
-    from privcube.pipeline import is_url
+    from privcube.model.documents.spec import is_url
 
     if source is None:
         return spec

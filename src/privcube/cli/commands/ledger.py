@@ -132,8 +132,7 @@ def _status(spec: str) -> tuple[Spec, LedgerStatus]:
 
 def _name(spec: Spec) -> str:
     """The ledger's address, without user and password."""
-    from privcube.model.documents.spec import DataSource
-    from privcube.pipeline import source_name
+    from privcube.model.documents.spec import DataSource, source_name
 
     return source_name(DataSource(source=spec.ledger.path)) if spec.ledger is not None else "none"
 
