@@ -280,7 +280,7 @@ def test_a_refusal_tells_that_it_is_one_and_nothing_more(
         _write(tmp_path / "people.csv", people, by_person=True)
         result = here("release", "spec.toml")
         assert result.code == 2
-        assert result.err.endswith("refuse some that it has. Nothing was charged\n")
+        assert result.err.endswith("refuse some that it has (`privcube check` says how many). Nothing was charged\n")
         assert not entered
         files = {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.name != "people.csv"}
         assert files.keys() == {"spec.toml", "ledger.db"}

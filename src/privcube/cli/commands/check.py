@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
 from privcube.cli.files import with_source
-from privcube.cli.output import say, say_json
+from privcube.cli.output import say, say_json, say_warning
 from privcube.cli.progress import Progress
 
 
@@ -40,4 +41,7 @@ def check(spec: str, source: str | None, as_json: bool) -> None:
     for line in report.lines():
         say(line)
     say()
-    say(report.document["warning"])
+    again = f"privcube check {shlex.quote(spec)}"
+    onward = f"privcube plan {shlex.quote(spec)}; privcube release {shlex.quote(spec)}"
+    say(f"Next        {'change the spec, then ' + again if report.refused else onward}")
+    say_warning(report.document["warning"])

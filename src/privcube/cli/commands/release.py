@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from privcube.cli.files import with_source
-from privcube.cli.output import count_of, say, say_json
+from privcube.cli.output import count_of, say, say_json, say_warning
 from privcube.cli.progress import Progress
 from privcube.progress import COUNTING, NOISE
 
@@ -130,7 +130,7 @@ def show_report(report: dict[str, Any], spec: str) -> None:
     say(f"Published   {report['folder']}: {count_of(report['tables'], 'table')}, {count_of(report['cells'], 'cell')}")
     say(f"Guarantee   {report['guarantee']}")
     for warning in report["warnings"]:
-        say(f"Warning     {warning}")
+        say_warning(warning)
     ledger, folder = report["ledger"], shlex.quote(report["folder"])
     if ledger is None:
         say("Ledger      none: nothing records what was spent (set `ledger` and a total in [privacy] to change that)")
