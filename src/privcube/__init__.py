@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from privcube.model.schema import Schema as Schema
     from privcube.model.workload import Axis as Axis
     from privcube.model.workload import Workload as Workload
+    from privcube.pipeline import Ledger as Ledger
     from privcube.pipeline import check as check
     from privcube.pipeline import release as release
     from privcube.planning.explanation import explain as explain
@@ -48,6 +49,7 @@ _HOME = {
     "plan": "planning.planner",
     "plan_for": "planning.targets",
     "explain": "planning.explanation",
+    "Ledger": "pipeline",
     "check": "pipeline",
     "release": "pipeline",
     "Release": "released.release",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +16,9 @@ from privcube.errors import GuaranteeError, LedgerError, Plain, PlanError, SpecE
 from privcube.model.amounts import shown
 from privcube.model.columns.text_files import TextFile
 from privcube.model.documents.draft_text import draft_text
-from privcube.model.documents.spec import DataSource, Spec
+from privcube.model.documents.spec import DataSource, Spec, is_url, source_name
 from privcube.model.plan import Plan
-from privcube.model.privacy.composition import Account, Spending
+from privcube.model.privacy.composition import Account, Spending, price_in
 from privcube.model.privacy.guarantee import Guarantee, pure_instead
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
@@ -25,13 +26,15 @@ from privcube.released.artifact.manifest import amounts_text
 from privcube.released.artifact.rehearsal import rehearse
 from privcube.released.artifact.store import is_unchanged, stage, synced_folder
 from privcube.released.release import Release
-from privcube.sensitive.engine import Ledger
+from privcube.sensitive.engine import Ledger as AnyLedger
 from privcube.sensitive.gate import measure
 from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, find_ledger, open_ledger
 from privcube.sensitive.reading.checking import look_over
 from privcube.sensitive.reading.drafting import draft_of
 from privcube.sensitive.reading.report import DataReport
 from privcube.sensitive.sources import engine_for
+
+Ledger = DurableLedger  # as users meet it: pc.Ledger
 
 
 def draft(
@@ -50,7 +53,7 @@ def draft(
 def release(
     plan: Plan,
     source: Any,
-    ledger: Ledger | None = None,
+    ledger: AnyLedger | None = None,
     *,
     person: str | None = None,
     table: str | None = None,
@@ -63,8 +66,9 @@ def release(
     The source is a path, a URL, a Spark DataFrame, or a table of pandas, polars, pyarrow, DuckDB or another library
     that has `__arrow_c_stream__`; `table` or `query` selects what to read from a database, and `person` names the
     column that identifies the protected unit. A query needs a person, or a guarantee that protects a row of the query.
-    `text` says how text files are written. Without a ledger, the release is checked only against its own guarantee, and
-    nothing records what was spent.
+    `text` says how text files are written. A ledger (`pc.Ledger.open`) is charged when the records are counted, before
+    noise is drawn. Without one, the release is checked only against its own guarantee, and nothing records what was
+    spent.
 
     Tables are recovered when the first one is requested, or before this returns if `progress` is given, which is
     called at every stage (`privcube.progress`).
@@ -86,6 +90,8 @@ def release(
                 "rows of a query",
                 given=Plain("neither"),
             )
+        if payer.ledger is not None and not all(hasattr(payer.ledger, verb) for verb in ("afford", "charge")):
+            raise LedgerError("ledger", expected="one such as pc.Ledger.open(...) returns", given=payer.ledger)
         if payer.ledger is None:
             payer.ledger = MemoryLedger(plan.guarantee)
         engine = engine_for(source, table, query, text)
@@ -216,6 +222,16 @@ class LedgerStatus:
         """What is left in it."""
         return self.account.left
 
+    @property
+    def costs(self) -> list[Fraction]:
+        """What each release cost in it."""
+        return [price_in(self.account.currency, entry.guarantee) or entry.cost for entry in self.entries]
+
+    @property
+    def left_after(self) -> list[Fraction]:
+        """What was left in it after each release."""
+        return [self.account.limit - spent for spent in accumulate(self.costs)]
+
 
 def ledger_status(spec: Spec, *, folder: Path = Path()) -> LedgerStatus:
     """Read and verify the ledger of a spec."""
@@ -275,7 +291,7 @@ def _is_published(entry: Entry) -> bool:
     return is_unchanged(final, entry.artifact)
 
 
-def _open(spec: Spec, folder: Path, *, create: bool = True) -> DurableLedger:
+def _open(spec: Spec, folder: Path, *, create: bool = True) -> Ledger:
     if spec.ledger is None:
         raise LedgerError("ledger", expected="a ledger in the spec: [privacy] ledger = ...", given=Plain("none"))
     location = spec.ledger.path if is_url(spec.ledger.path) else str(folder / spec.ledger.path)
@@ -295,7 +311,7 @@ def nothing_charged() -> AbstractContextManager[None]:
 class _Payer:
     """Passes the one charge on to a ledger, with the source's name, keeps the receipt, and says what was charged."""
 
-    def __init__(self, ledger: Ledger | None = None, source: str | None = None) -> None:
+    def __init__(self, ledger: AnyLedger | None = None, source: str | None = None) -> None:
         self.ledger, self.source = ledger, source
         self.provenance: dict[str, Any] = {}
         self._said = _UNCHARGED
@@ -321,7 +337,7 @@ class _Payer:
         self._said = _UNKNOWN  # if it is interrupted, or the disk or the connection fails at the last moment
         spent = ", ".join(f"{name} {shown(amount)}" for name, amount in guarantee.amounts.items())
         try:
-            if isinstance(self.ledger, DurableLedger):
+            if isinstance(self.ledger, Ledger):
                 receipt = self.ledger.charge(digest, guarantee, self.source)
                 total = amounts_text(self.ledger.total)
                 self.provenance = {"entry": receipt.number, "head": receipt.head, "total": total}
@@ -334,29 +350,9 @@ class _Payer:
             raise
 
 
-def _is_committed(ledger: DurableLedger, staged: Path) -> bool:
+def _is_committed(ledger: Ledger, staged: Path) -> bool:
     name = str(staged.absolute())
     return any(entry.staged == name and entry.state == "committed" for entry in ledger.entries())
-
-
-def source_name(data: DataSource) -> str:
-    """The source as written in the spec, without user and password, for the ledger to record.
-
-    >>> source_name(DataSource(source="postgresql://ann:secret@db/hospital", table="discharges"))
-    'postgresql://db/hospital, table discharges'
-    """
-    source = data.source
-    if is_url(source):  # anything before the last @ may be a password, even one that is not URL-encoded
-        scheme, mark, rest = source.partition("://")
-        source = scheme + mark + rest.rpartition("@")[2].partition("?")[0]
-    what = f", table {data.table}" if data.table else f", query {' '.join(data.query.split())}" if data.query else ""
-    who = f", by {data.person}" if data.person else ""
-    return source + what + who
-
-
-def is_url(text: str) -> bool:
-    """Whether a source or ledger is a URL or a Spark table, not a path."""
-    return "://" in text or text.startswith("spark:")
 
 
 # Folders

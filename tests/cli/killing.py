@@ -25,7 +25,8 @@ import psycopg
 import privcube.pipeline as pipeline
 from privcube import Spec
 from privcube.errors import LedgerError
-from privcube.pipeline import is_url, ledger_status, recover_ledger
+from privcube.model.documents.spec import is_url
+from privcube.pipeline import ledger_status, recover_ledger
 from privcube.released.artifact.verification import verify
 from privcube.sensitive.engines.local import LocalEngine
 from privcube.sensitive.gate import SystemNoise

@@ -26,7 +26,8 @@ def test_a_report_for_people(said: Callable[..., str], tmp_path: Path, write_spe
     assert f"most often '{CANARY}' (3)" in told
     assert "age: 1 undeclared" in told
     assert "Release     would stop" in told
-    assert 'sex:  case = "fold"' in told
+    assert '  [[attributes]] sex:  case = "fold"' in told
+    assert "Next        change the spec, then privcube check spec.toml\n" in told
     assert "do not publish it" in told
     assert files(tmp_path) == before  # no ledger, no charge, no file
 
@@ -51,6 +52,7 @@ def test_three_tries_at_a_bad_file_end_well(
     write_spec(privacy=LEDGER, attributes=ATTRIBUTES.format(*lines))
     again = said("check", "spec.toml")
     assert "Release     would not stop" in again
+    assert "Next        privcube plan spec.toml; privcube release spec.toml\n" in again
     result = here("release", "spec.toml", "--effort", "fast")
     assert result.code == 0, result.err
     published = files(tmp_path / "out")

@@ -124,6 +124,9 @@ class _Still:
     def gaussian(self, variance: Fraction, count: int) -> Any:
         return np.zeros(count, dtype=np.int64)
 
+    def rounded_gaussian(self, variance: Fraction, count: int) -> Any:
+        return np.zeros(count, dtype=np.int64)
+
     def max_norm(self, scale: Fraction, sizes: list[int]) -> Any:
         return [np.zeros(size, dtype=np.int64) for size in sizes]
 
@@ -280,7 +283,7 @@ def test_a_refusal_tells_that_it_is_one_and_nothing_more(
         _write(tmp_path / "people.csv", people, by_person=True)
         result = here("release", "spec.toml")
         assert result.code == 2
-        assert result.err.endswith("refuse some that it has. Nothing was charged\n")
+        assert result.err.endswith("refuse some that it has (`privcube check` says how many). Nothing was charged\n")
         assert not entered
         files = {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.name != "people.csv"}
         assert files.keys() == {"spec.toml", "ledger.db"}

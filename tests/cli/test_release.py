@@ -469,7 +469,7 @@ def test_the_ledger_lists_what_happened(said: Said, ready: Path) -> None:
     assert text == said("ledger", "show", "spec.toml")
     assert "Ledger      ledger.db\nData        people-2030\nTotal       epsilon = 2.5 (pure)" in text
     (line,) = [line.split() for line in text.splitlines() if line.startswith("1 ")]
-    assert (line[0], line[1], line[-2], line[-1]) == ("1", "published", "one", "1")
+    assert (line[0], line[2], line[-3], line[-2], line[-1]) == ("1", "published", "one", "1", "1.5")
     found = json.loads(said("ledger", "--json", "spec.toml"))
     (entry,) = found["releases"]
     assert (found["total"], found["spent"], found["remaining"]) == ("2.5", "1", "1.5")
@@ -494,7 +494,7 @@ def test_a_ledger_in_mu_squared(said: Said, write_spec: Write, write_people: Cal
     assert "Ledger      mu^2 0.1" in (shown := said("release", "spec.toml"))
     assert "Room        a release of up to epsilon 1." in shown
     assert "Left        mu^2 0.1" in (shown := said("ledger", "spec.toml"))
-    assert "Room        a release of up to epsilon 1." in shown
+    assert "Next        a release of up to epsilon 1." in shown
     document = json.loads(said("ledger", "spec.toml", "--json"))
     assert document["currency"] == "mu^2"
     assert Fraction(document["spent"]) == sum(Fraction(each["cost"]) for each in document["releases"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from itertools import product
@@ -13,7 +14,8 @@ from factories import Columns
 from holders import Holder
 from reference import REFUSED, code_of
 
-from privcube import Attribute
+from privcube import Attribute, Dates
+from privcube.errors import SchemaError
 from privcube.model.attribute import Policy, RangePolicy
 
 
@@ -142,14 +144,37 @@ def every_policy() -> list[Attribute]:
     ]
 
 
+CLEANED: dict[str, dict[str, Any]] = {
+    "few texts": {"values": ["a", "fi", "O'Brien", COMPOSED, "true"]},
+    "respelled": {
+        "values": ["a", "1"],
+        "raw": {"a": ["I", "ss", DECOMPOSED, "x|y"], "(missing)": ["NA", "--", "null"]},
+    },
+    "flags": {"values": [True, False], "raw": {"true": ["yes", "1"], "false": ["no", "0"]}},
+    "codes": {"values": [0, 1, 5], "raw": {"5": ["05", "a"], "(missing)": ["-1", "100"]}},
+    "days": {"dates": Dates(by="day", first="2024-01-30", last="2024-03-01")},
+    "months": {"dates": Dates(by="month", first="2023-12", last="2024-02")},
+    "weekdays": {"dates": Dates(by="weekday")},
+}
+
+
 def random_attribute(chance: random.Random, name: str) -> Attribute:
-    """A declaration with policies, by chance."""
-    declared = dict(chance.choice(list(DECLARATIONS.values())))
-    if "bins" in declared:
-        declared |= {key: chance.choice(["refuse", "category", "clamp"]) for key in ("underflow", "overflow")}
-    return Attribute(
-        name, **declared, missing=chance.choice(["refuse", "category"]), other=chance.choice(["refuse", "category"])
-    )
+    """A declaration with policies and cleaning, by chance; some draws contradict themselves and are drawn again."""
+    policies: list[Policy] = ["refuse", "category", "category", "drop"]
+    while True:
+        declared = dict(chance.choice([*DECLARATIONS.values(), *CLEANED.values()]))
+        has_ends = "bins" in declared or ("dates" in declared and declared["dates"].first is not None)
+        if has_ends:
+            declared |= {key: chance.choice([*policies, "clamp"]) for key in ("underflow", "overflow")}
+        with suppress(SchemaError):
+            return Attribute(
+                name,
+                **declared,
+                missing=chance.choice(policies),
+                other=chance.choice(policies),
+                trim=chance.random() < 0.4,
+                case=chance.choice(["exact", "fold"]) if "values" in declared else "exact",
+            )
 
 
 def accepted(holder: Holder, attribute: Attribute, kind: str) -> list[Any]:

@@ -90,6 +90,7 @@ VALUES: dict[str, tuple[str, list[Any]]] = {
     "flags": ("boolean", [True, False, None]),
     "dates": ("text", DATES),
     "compact": ("integer", [20240131, 20240230, 0, 20231231, None, -20240131]),
+    "compact floats": ("float", [20240131.0, 20240230.0, float("nan"), 20231231.0, None, 0.5]),  # as pandas has them
     "days": ("date", DAYS),
     "moments": ("timestamp", MOMENTS),
     "instants": ("instant", INSTANTS),
@@ -126,7 +127,7 @@ def spellings_and_dates() -> tuple[list[Attribute], Columns]:
         for column in ("texts", "numbers", "codes", "floats", "flags")
     ]
     for form in ("iso", "day first", "month first", "compact"):
-        others = {"iso": ("days", "moments", "instants"), "compact": ("compact",)}
+        others = {"iso": ("days", "moments", "instants"), "compact": ("compact", "compact floats")}
         for column in ("dates", *others.get(form, ())):
             attributes += [
                 Attribute(

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from adversarial import NAMES, VALUES, accepted, random_attribute
 from factories import Columns
-from holders import Holder
+from holders import Holder, request_for
+from reference import code_of, coded, refused_columns
 
 import privcube as pc
-from privcube.errors import DataError
+from privcube.errors import DataError, PrivcubeError
 from privcube.model.columns.text_files import TextFile
+from privcube.model.documents.draft_text import draft_text
 from privcube.sensitive.reading.checking import look_over
+from privcube.sensitive.reading.drafting import draft_of
 from privcube.sensitive.reading.report import DataReport
 
 COLUMNS: Columns = {
@@ -87,3 +94,42 @@ def test_a_report_shows_nothing_by_itself(tmp_path: Path) -> None:
         json.dumps(report)
     assert json.loads(json.dumps(report.document))["counted"] == report.counted
     assert any("most often" in line for line in report.lines())
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("PRIVCUBE_ATTACK", "1")) * 3))
+def test_random_schemas_over_random_columns(coder: Holder, seed: int, tmp_path: Path) -> None:
+    """Whatever is declared and there: a report that agrees with the plain twin, and a draft that is a spec."""
+    if coder.name == "spark":
+        pytest.skip("cannot be asked")
+    chance = random.Random(seed)
+    attributes = [random_attribute(chance, name) for name in chance.sample(NAMES, 4)]
+    columns: Columns = {}
+    for attribute in attributes:
+        kind = chance.choice(list(VALUES))
+        values = VALUES[kind] if chance.random() < 0.4 else accepted(coder, attribute, kind) or VALUES[kind]
+        columns[attribute.name] = kind, [chance.choice(values) for _ in range(150)]
+    columns["who"] = "text", [chance.choice(["ann", "bob", "cy", None if seed % 3 else "dee"]) for _ in range(150)]
+    engine = coder.engine(columns, tmp_path)
+    report = look_over(engine, pc.Schema(attributes), person="who", max_rows_per_person=2, text=TextFile())
+    request, told = (
+        request_for(attributes, [(attribute.name,) for attribute in attributes], "who", 2),
+        coder.told(columns),
+    )
+    kept = [record for record in coded(request, told) if record is not None]
+    assert (report.records, report.counted) == (150, len(kept))
+    assert report.refused or not refused_columns(request, told)
+    if not any(attribute.drops for attribute in attributes):
+        assert report.refused == bool(refused_columns(request, told))
+    for attribute, found in zip(attributes, report.columns, strict=True):
+        kind, values = told[attribute.column]
+        telling = replace(attribute, missing="category", other="category")
+        codes = [code_of(telling, kind, value) for value in values]
+        assert found.missing == codes.count(telling.cells - 1)
+        assert found.undeclared == codes.count(telling.ordered_cells)
+    assert "\n".join(report.lines())
+    try:
+        draft = draft_of(engine)
+    except PrivcubeError:
+        return
+    text = draft_text({"source": "people.csv"}, draft.attributes, draft.left_out, draft.person)
+    assert pc.Spec.from_toml(text).schema.drafts == tuple(attribute.name for attribute in draft.attributes)

@@ -14,8 +14,7 @@ import pytest
 
 from privcube import ApproxDP, PureDP
 from privcube.errors import GuaranteeError, LedgerError
-from privcube.model.documents.spec import DataSource
-from privcube.pipeline import source_name
+from privcube.model.documents.spec import DataSource, source_name
 from privcube.sensitive.ledger import DurableLedger, find_ledger, open_ledger
 
 PLAN = "a" * 64

@@ -19,17 +19,21 @@ neighbors = "add_remove"        # or "replace_one"
 ledger = "ledger.db"            # records what was spent; use a PostgreSQL URL for several machines
 total_epsilon = "4"             # what all releases together may spend
 
-# Every attribute declares its values; they are published whether or not they occur.
+# Every attribute declares its values; they are published whether or not they occur. Of other values it says whether
+# they have a category, drop the record, or (the default) refuse the release, which then tells that there are some.
 [[attributes]]
 name = "sex"
 values = ["female", "male"]
-missing = "category"            # or "refuse"
-other = "category"              # or "refuse"
+missing = "category"            # or "drop", "refuse"
+other = "category"              # or "drop", "refuse"
 
 [[attributes]]
 name = "age"
 bins = [0, 1, 5, 15, 25, 35, 45, 55, 65, 75, 85, 120]   # [0, 1), [1, 5), ...
-overflow = "clamp"              # or "refuse", "category"; underflow works the same way
+underflow = "drop"              # no age is below 0
+overflow = "clamp"              # counts in the last bin; or "category", "drop", "refuse"
+missing = "drop"
+other = "drop"
 
 [[attributes.levels]]           # a coarser view of the same attribute
 name = "stage"
@@ -38,28 +42,40 @@ bins = [0, 15, 65, 120]
 [[attributes]]
 name = "region"
 values = ["north", "east", "south", "west"]
+missing = "drop"
+other = "drop"
 
 [[attributes]]
 name = "admission"
 values = ["planned", "emergency", "transfer"]
+missing = "drop"
+other = "drop"
 
 [[attributes]]
 name = "ward"
 values = ["surgery", "medicine", "pediatrics", "maternity", "intensive care"]
+missing = "drop"
+other = "drop"
 
 [[attributes]]
 name = "diagnosis"
 values = ["heart", "lungs", "digestion", "injury", "cancer", "birth", "infection"]
+missing = "drop"
 other = "category"
 
 [[attributes]]
 name = "stay"                   # days
 bins = [0, 1, 3, 7, 14, 30, 366]
+underflow = "drop"
 overflow = "clamp"
+missing = "drop"
+other = "drop"
 
 [[attributes]]
 name = "outcome"
 values = ["home", "care", "died"]
+missing = "drop"
+other = "drop"
 
 [workload]
 all_kway = [1, 2]               # all tables of one and of two attributes

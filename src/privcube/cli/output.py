@@ -6,16 +6,24 @@ import json
 import math
 import unicodedata
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Final
 
 import click
 
+_WIDTH: Final = 110  # characters of a line of prose
 _LONG_NUMBER: Final = 10**15  # from here on, numbers are shown as powers of ten, which are easier to read
 
 
 def say(text: str = "", *, to_stderr: bool = False) -> None:
     """Print one line, with line breaks and control characters inside it escaped."""
     click.echo(visible(text), err=to_stderr)
+
+
+def say_warning(text: str) -> None:
+    """Print a warning in lines of a readable length."""
+    for line in wrap(text, _WIDTH, initial_indent="Warning     ", subsequent_indent=" " * 12):
+        say(line)
 
 
 def say_json(document: object) -> None:

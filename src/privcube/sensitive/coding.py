@@ -276,7 +276,7 @@ def _expressions(attribute: Attribute, kind: ColumnKind, number: int, dialect: D
         text = _as_text(attribute, column, kind, dialect)
         value = date_or_hour(attribute.dates, text, dialect)
         found = f"CASE WHEN {m} THEN {missing} WHEN {v} IS NULL THEN {other} ELSE {_period(attribute, v)} END"
-        return value, f"({_absent(attribute, column, text, dialect)})", found
+        return value, f"({_absent(attribute, text, text, dialect)})", found  # the text of a NaN is null
     run = _run_of_integers(attribute)
     if kind == "integer" and run is not None and not attribute.raw:
         first, last = run

@@ -178,12 +178,10 @@ def _noise(plan: Plan, source: Noise) -> Integers:
                 places[weights] = _places(weights)
             for weight, place in places[weights]:
                 alike[variance * weight].append((group, place, len(place)))
-    draws = {
-        "laplace": source.laplace,
-        "discrete_gaussian": source.gaussian,
-        "rounded_gaussian": source.rounded_gaussian,
-    }
-    draw = draws[plan.guarantee.noise]
+    if plan.guarantee.noise == "rounded_gaussian":
+        draw = source.rounded_gaussian
+    else:
+        draw = source.laplace if pure else source.gaussian
     for parameter, wanted in alike.items():
         ends = np.cumsum([count for _, _, count in wanted]).tolist()
         values = draw(parameter, ends[-1])

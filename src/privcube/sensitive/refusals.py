@@ -32,7 +32,8 @@ def refuse_values(attribute: Attribute) -> DataError:
     policies = "missing, other, underflow and overflow" if attribute.has_ends else "missing and other"
     return DataError(
         f"column {attribute.column!r}",
-        expected=f"only declared values in every record, as its policies ({policies}) refuse some that it has",
+        expected=f"only declared values in every record, as its policies ({policies}) refuse some that it has "
+        "(`privcube check` says how many)",
     )
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
-from privcube.cli.output import say, say_json
+from privcube.cli.files import with_source
+from privcube.cli.output import say, say_json, say_warning
 from privcube.cli.progress import Progress
 
 
 @click.command()
 @click.argument("spec", type=click.Path())
+@click.option("--source", metavar="SOURCE", help="The records to look over, instead of the spec's.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def check(spec: str, as_json: bool) -> None:
+def check(spec: str, source: str | None, as_json: bool) -> None:
     """Look the data of SPEC over, before anything is charged.
 
     Says for each attribute how many values are missing, not declared (with the most frequent ones), too small or too
@@ -24,16 +27,21 @@ def check(spec: str, as_json: bool) -> None:
     \b
     Example:
       privcube check spec.toml
-      privcube check spec.toml --json
+      privcube check spec.toml --source 2024-02.csv
     """
+    from privcube.model.documents.spec import Spec
     from privcube.pipeline import check as look_over
 
+    declared = with_source(Spec.read(spec), source, Path(spec).parent)
     with Progress() as display:
-        report = look_over(spec, folder=Path(spec).parent, progress=display)
+        report = look_over(declared, folder=Path(spec).parent, progress=display)
     if as_json:
         say_json(report.document)
         return
     for line in report.lines():
         say(line)
     say()
-    say(report.document["warning"])
+    again = f"privcube check {shlex.quote(spec)}"
+    onward = f"privcube plan {shlex.quote(spec)}; privcube release {shlex.quote(spec)}"
+    say(f"Next        {'change the spec, then ' + again if report.refused else onward}")
+    say_warning(report.document["warning"])

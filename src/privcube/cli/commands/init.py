@@ -65,7 +65,8 @@ def init(
 
 def _from_data(path: str, source: str, table: str | None, query: str | None, text: dict[str, str]) -> str:
     from privcube.model.columns.text_files import TextFile
-    from privcube.pipeline import draft, is_url
+    from privcube.model.documents.spec import is_url
+    from privcube.pipeline import draft
 
     local = not is_url(source) and not Path(source).is_absolute()
     shown = os.path.relpath(source, Path(path).parent) if local else source  # a spec names files from where it is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,11 +12,16 @@ import click
 from privcube.cli.output import count_of, say, say_columns, say_json
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from privcube.model.documents.spec import Spec
+    from privcube.model.privacy.guarantee import Guarantee
     from privcube.pipeline import LedgerStatus
 
 
-_LONGEST_SOURCE: Final = 40  # characters of a source in the list; --json has all of them
+_LONGEST: Final = 30, 18  # characters of a source and a folder in the list, for 100 in a line; --json has them all
+_LONGEST_BESIDE_GUARANTEES: Final = 18, 10
+_MOST_COUNTED: Final = 1_000  # releases like the next one; counting more tells nobody anything
 
 
 class _ShowByDefault(click.Group):
@@ -46,9 +52,10 @@ def ledger() -> None:
 @click.argument("spec", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Print the ledger as JSON.")
 def show(spec: str, as_json: bool) -> None:
-    """List releases and what is left.
+    """List releases over time, what is left, and what the next one may spend.
 
-    For every release in SPEC's ledger: its state, since when, its folder, and its cost.
+    For every release in SPEC's ledger: the day it was charged, its state, source and folder, its cost, and what
+    was left after it.
 
     \b
     Example:
@@ -56,7 +63,7 @@ def show(spec: str, as_json: bool) -> None:
     """
     declared, status = _status(spec)
     if as_json:
-        say_json(_document(status))
+        say_json(_document(declared, status))
     else:
         _show(declared, status, spec)
 
@@ -127,16 +134,13 @@ def _status(spec: str) -> tuple[Spec, LedgerStatus]:
 
 def _name(spec: Spec) -> str:
     """The ledger's address, without user and password."""
-    from privcube.model.documents.spec import DataSource
-    from privcube.pipeline import source_name
+    from privcube.model.documents.spec import DataSource, source_name
 
     return source_name(DataSource(source=spec.ledger.path)) if spec.ledger is not None else "none"
 
 
 def _show(declared: Spec, status: LedgerStatus, spec: str) -> None:
-    from privcube.cli.rooms import room_left
     from privcube.model.amounts import shown, shown_down
-    from privcube.model.privacy.composition import price_in
 
     say(f"Ledger      {_name(declared)}")
     say(f"Data        {status.dataset}")
@@ -144,33 +148,68 @@ def _show(declared: Spec, status: LedgerStatus, spec: str) -> None:
     for account in status.spending.accounts:
         left, spent = shown_down(account.left), shown(account.spent)
         say(f"Left        {account.currency} {left} of {shown(account.limit)}; {spent} is spent")
-    for words in room_left(status.spending).values():
-        say(f"Room        {words}")
+    say(f"Next        {_next_in_words(declared, status)}")
     if not status.entries:
         return
     say()
+    is_told_by_cost = all(set(entry.guarantee.amounts) == {status.account.currency} for entry in status.entries)
+    source, folder = _LONGEST if is_told_by_cost else _LONGEST_BESIDE_GUARANTEES
     lines = [
         (
             str(entry.number),
+            f"{entry.times['reserved']:%Y-%m-%d}",
             entry.state,
-            f"{entry.times[entry.state]:%Y-%m-%d %H:%M} UTC",
-            _start_of(entry.source or ""),
-            "" if entry.final is None else _short(entry.final),
-            shown(price_in(status.account.currency, entry.guarantee) or entry.cost),
+            _start_of(entry.source or "", source),
+            _end_of("" if entry.final is None else _short(entry.final), folder),
+            *(() if is_told_by_cost else (_amounts(entry.guarantee),)),
+            shown(price),
+            shown_down(left_after),
         )
-        for entry in status.entries
+        for entry, price, left_after in zip(status.entries, status.costs, status.left_after, strict=True)
     ]
-    say_columns(("release", "state", "since", "source", "folder", status.account.currency), lines, left=5)
+    guarantee = () if is_told_by_cost else ("epsilon, delta",)
+    header = ("release", "date", "state", "source", "folder", *guarantee, status.account.currency, "left")
+    say_columns(header, lines, left=len(header) - 2)
     if any(entry.state in ("reserved", "committed") for entry in status.entries):
         say()
         say(f"Some releases are unfinished. If none is running, clean up with: privcube ledger recover {spec}")
 
 
-def _document(status: LedgerStatus) -> dict[str, Any]:
-    from privcube.cli.rooms import room_left
-    from privcube.model.amounts import decimal_text
+def _next(declared: Spec, status: LedgerStatus) -> tuple[Fraction, int] | None:
+    """What the next release of this spec would cost, and how many like it still fit; None if it can have no price."""
+    from privcube.errors import GuaranteeError
     from privcube.model.privacy.composition import price_in
 
+    release, spending, fits = declared.guarantee, status.spending, 0
+    with suppress(GuaranteeError):
+        while fits < _MOST_COUNTED:
+            spending, fits = spending.after(release), fits + 1
+    price = price_in((spending if fits else status.spending).account.currency, release)
+    return None if price is None or release.unit != status.total.unit else (price, fits)
+
+
+def _next_in_words(declared: Spec, status: LedgerStatus) -> str:
+    from privcube.cli.rooms import room_left
+    from privcube.model.amounts import shown, shown_down
+
+    if not status.remaining:
+        return "nothing is left to spend"
+    plain = f"may spend up to {status.account.currency} {shown_down(status.remaining)}"
+    most = room_left(status.spending).get("room", plain)
+    found = _next(declared, status)
+    if found is None:
+        return f"{most}; a release of this spec would be refused, as its guarantee is not one that the total can pay"
+    price, times = found
+    more = f"{times:,}" if times < _MOST_COUNTED else f"{times:,} or more"
+    fits = f"{more} more like it {'fits' if times == 1 else 'fit'}" if times else "that does not fit"
+    return f"{most}; a release of this spec costs {shown(price)}, {fits}"
+
+
+def _document(declared: Spec, status: LedgerStatus) -> dict[str, Any]:
+    from privcube.cli.rooms import room_left
+    from privcube.model.amounts import decimal_text
+
+    found = _next(declared, status)
     return {
         "dataset": status.dataset,
         "guarantee": str(status.total),
@@ -179,12 +218,14 @@ def _document(status: LedgerStatus) -> dict[str, Any]:
         "spent": decimal_text(status.account.spent),
         "remaining": decimal_text(status.remaining),
         **room_left(status.spending),
+        "next": None if found is None else {"cost": decimal_text(found[0]), "fitting": found[1]},
         "head": status.head,
         "releases": [
             {
                 "number": entry.number,
                 "state": entry.state,
-                "cost": decimal_text(price_in(status.account.currency, entry.guarantee) or entry.cost),
+                "cost": decimal_text(price),
+                "left_after": decimal_text(left_after),
                 "guarantee": str(entry.guarantee),
                 "plan": entry.plan,
                 "source": entry.source,
@@ -192,13 +233,28 @@ def _document(status: LedgerStatus) -> dict[str, Any]:
                 "folder": entry.final,
                 "times": {state: time.isoformat() for state, time in entry.times.items()},
             }
-            for entry in status.entries
+            for entry, price, left_after in zip(status.entries, status.costs, status.left_after, strict=True)
         ],
     }
 
 
-def _start_of(source: str) -> str:
-    return source if len(source) <= _LONGEST_SOURCE else f"{source[: _LONGEST_SOURCE - 3]}..."
+def _amounts(guarantee: Guarantee) -> str:
+    from privcube.model.amounts import shown
+
+    amounts = ", ".join(map(shown, guarantee.amounts.values()))
+    return f"rho {amounts}" if guarantee.kind == "zcdp" else amounts
+
+
+def _start_of(source: str, most: int) -> str:
+    return source if len(source) <= most else f"{source[: most - 3]}..."
+
+
+def _end_of(folder: str, most: int) -> str:
+    """The end of a path, from a folder's name on if one fits."""
+    if len(folder) <= most:
+        return folder
+    end = folder[3 - most :]
+    return f"...{end[max(end.find('/'), 0) :]}"
 
 
 def _short(folder: str) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from privcube.cli import completion
 from privcube.cli.files import write_new
-from privcube.cli.output import count_of, percent, say, say_columns, say_json
+from privcube.cli.output import count_of, percent, say, say_columns, say_json, say_warning
 
 if TYPE_CHECKING:
     from privcube.cli.expectations import Needed
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from privcube.progress import Progress
 
 _SIZES: Final = "100,1000,10000"  # counts whose relative errors `--count` shows by default
-_WIDTH: Final = 110  # characters of a line of prose
 _CONFIDENCE: Final = 0.95  # of the margins that relative errors are based on
 
 
@@ -230,8 +228,7 @@ def show_warnings(warnings: list[str]) -> None:
     """Print warnings, each in lines of a readable length."""
     for warning in warnings:
         say()
-        for line in wrap(warning, _WIDTH, initial_indent="Warning     ", subsequent_indent=" " * 12):
-            say(line)
+        say_warning(warning)
 
 
 def _show_hint(made: Plan) -> None:

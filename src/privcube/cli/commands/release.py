@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from privcube.cli.output import count_of, say, say_json
+from privcube.cli.files import with_source
+from privcube.cli.output import count_of, say, say_json, say_warning
 from privcube.cli.progress import Progress
 from privcube.progress import COUNTING, NOISE
 
@@ -25,9 +26,12 @@ _LARGEST_PLAN: Final = 2**29  # bytes: a larger file must not fill the memory
 @click.argument("spec", type=click.Path())
 @click.option("--plan", "plan_file", type=click.Path(), metavar="FILE", help="Use a plan written by `plan --save`.")
 @click.option("--effort", metavar="NAME", help="fast, normal or thorough: how long to search for a plan.")
+@click.option("--source", metavar="SOURCE", help="The records to read, instead of the spec's.")
 @click.option("--output", type=click.Path(), metavar="DIR", help="The folder to create, instead of the spec's.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was published as JSON.")
-def release(spec: str, plan_file: str | None, effort: Effort | None, output: str | None, as_json: bool) -> None:
+def release(
+    spec: str, plan_file: str | None, effort: Effort | None, source: str | None, output: str | None, as_json: bool
+) -> None:
     """Publish the tables of SPEC in a new folder.
 
     Counts the records, adds noise once, and recovers tables that agree. The ledger is charged when the records are
@@ -38,12 +42,13 @@ def release(spec: str, plan_file: str | None, effort: Effort | None, output: str
     Example:
       privcube release spec.toml
       privcube release spec.toml --plan plan.json --output tables-2024
+      privcube release spec.toml --source 2024-02.csv --output tables-2024-02
     """
     from privcube.model.documents.spec import Spec
     from privcube.pipeline import nothing_charged
 
     with nothing_charged():
-        declared = Spec.read(spec)
+        declared = with_source(Spec.read(spec), source, Path(spec).parent)
         if output is not None:
             declared = replace(declared, output=str(Path(output).absolute()))
         if effort is not None:
@@ -130,7 +135,7 @@ def show_report(report: dict[str, Any], spec: str) -> None:
     say(f"Published   {report['folder']}: {count_of(report['tables'], 'table')}, {count_of(report['cells'], 'cell')}")
     say(f"Guarantee   {report['guarantee']}")
     for warning in report["warnings"]:
-        say(f"Warning     {warning}")
+        say_warning(warning)
     ledger, folder = report["ledger"], shlex.quote(report["folder"])
     if ledger is None:
         say("Ledger      none: nothing records what was spent (set `ledger` and a total in [privacy] to change that)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -12,6 +14,9 @@ _OPENING: Final = """\
 # A draft made from the data. Which values occur is itself sensitive, so `privcube release` refuses it until you
 # have gone through every attribute: is each value public knowledge, and is nothing missing that could occur?
 # Then remove its line `draft = true`. `privcube check` shows how the data fits.
+"""
+_DATASET: Final = """\
+# decide: whose data these are, not which file. All releases under this name add up, and share one total.
 """
 _NO_PERSON: Final = """\
 # decide: may one person have several rows? Then name the column that tells people apart. Without it, one row is
@@ -49,7 +54,7 @@ def _parts(
     data: dict[str, Any], attributes: Sequence[Attribute], left_out: Sequence[tuple[str, str]], person: str | None
 ) -> Iterator[str]:
     yield _OPENING
-    yield _toml({"data": present(data)}) + _person(person)
+    yield _toml({"data": present(data)}) + _DATASET + _toml({"dataset": _dataset(data)}) + _person(person)
     yield _PRIVACY
     for attribute in attributes:
         document = attribute_document(attribute)
@@ -58,6 +63,19 @@ def _parts(
     for name, reason in left_out:
         yield f"# Left out: column {_quoted(name)}. It would need {reason}.\n"
     yield _END
+
+
+def _dataset(data: dict[str, Any]) -> str:
+    """A name for the data that a ledger takes.
+
+    >>> _dataset({"source": "in/Entlassungen März.csv.gz"}), _dataset({"source": "postgresql://db/x", "table": "Stays"})
+    ('entlassungen-marz', 'stays')
+    """
+    last = re.split(r"[/\\]", data["source"].partition("?")[0])[-1]
+    plain = (
+        unicodedata.normalize("NFKD", data.get("table") or last.partition(".")[0]).encode("ascii", "ignore").decode()
+    )
+    return "-".join(re.findall(r"[a-z0-9]+", plain.lower()))[:60].strip("-") or "records"
 
 
 def _person(person: str | None) -> str:

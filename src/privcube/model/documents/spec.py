@@ -55,6 +55,26 @@ class DataSource:
             raise SpecError("data", expected="a table or a query", given=Plain("both"))
 
 
+def source_name(data: DataSource) -> str:
+    """The source as written in the spec, without user and password, for the ledger to record.
+
+    >>> source_name(DataSource(source="postgresql://ann:secret@db/hospital", table="discharges"))
+    'postgresql://db/hospital, table discharges'
+    """
+    source = data.source
+    if is_url(source):  # anything before the last @ may be a password, even one that is not URL-encoded
+        scheme, mark, rest = source.partition("://")
+        source = scheme + mark + rest.rpartition("@")[2].partition("?")[0]
+    what = f", table {data.table}" if data.table else f", query {' '.join(data.query.split())}" if data.query else ""
+    who = f", by {data.person}" if data.person else ""
+    return source + what + who
+
+
+def is_url(text: str) -> bool:
+    """Whether a source or ledger is a URL or a Spark table, not a path."""
+    return "://" in text or text.startswith("spark:")
+
+
 @dataclass(frozen=True, kw_only=True)
 class LedgerTerms:
     """Which ledger to charge, and the total it gets when it is created."""
@@ -98,6 +118,9 @@ class Spec:
             raise SpecError(
                 "data.person", expected="a column that is not an attribute to publish", given=self.data.person
             )
+        for key, place in (("data.source", self.data.source), ("output.path", self.output)):
+            if "\0" in place:
+                raise SpecError(key, expected="a path without zero bytes", given=place)
         if self.data.person is None and self.guarantee.max_rows_per_person != 1:
             raise SpecError(
                 "data.person",

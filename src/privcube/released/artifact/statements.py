@@ -35,6 +35,10 @@ _NOT_PROMISED: Final = (
     "There is no protection from anyone who can read the data itself or the machine that holds it, or who can observe "
     "how long the release took.",
 )
+_ONE_ROW: Final = (  # a plan does not know whether people were told apart and at most one row of each was counted
+    " A person is protected as a whole if at most one row about this person counts, and less than stated here if "
+    "several do."
+)
 _VARIANT: Final = {"pure": "Pure DP", "approx": "Approximate DP", "zcdp": "Zero-concentrated DP"}
 _BUNDLED: Final = (
     "The counts of a bundle of groups received joint noise, whose probability falls with the largest L1 norm among the "
@@ -103,7 +107,7 @@ def _opening(plan: Plan) -> str:
 def _protected(guarantee: Guarantee) -> str:
     rows = guarantee.max_rows_per_person
     unit = "one row of the data" if rows == 1 else f"one person, with at most {rows:,} rows in the data"
-    caveat = ""
+    caveat = _ONE_ROW if rows == 1 else ""
     if guarantee.row == "row of the query":
         unit = "one row of the query"
         caveat = (
@@ -305,7 +309,9 @@ def _record(plan: Plan, stated: Mapping[str, Any]) -> dict[str, Any]:
             },
             "dp_variant": {
                 "variant_name": _VARIANT[guarantee.kind],
-                "data_domain": "Tables of records with the attributes and values that plan.json declares.",
+                "data_domain": " ".join(
+                    ["Tables of records with the attributes and values that plan.json declares.", *_records(plan)]
+                ),
                 "unprotected_quantities": "None, except what was declared in advance."
                 if guarantee.neighbors == "add_remove"
                 else "The number of privacy units is considered public.",

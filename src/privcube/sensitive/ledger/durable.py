@@ -29,6 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from fractions import Fraction
+from pathlib import Path
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -75,7 +76,31 @@ class Store(Protocol):
 
 
 class DurableLedger:
-    """Releases on one data set under one total; see `open_ledger`."""
+    """Releases on one data set under one total. At top level its name is `pc.Ledger`."""
+
+    @classmethod
+    def open(cls, location: str | Path, *, dataset: str, total: Guarantee | None = None) -> DurableLedger:
+        """Open the ledger of a data set; if there is none, create it with the total. A file, or postgresql://...
+
+        A ledger of another data set or with another total is refused. Without a total, none is created.
+
+        >>> import tempfile
+        >>> from privcube.model.privacy.guarantee import PureDP
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = DurableLedger.open(f"{folder}/ledger.db", dataset="people-2030", total=PureDP(4))
+        ...     print(ledger, ledger.remaining, ledger.entries())
+        ledger of people-2030, total epsilon = 4 (pure), adding or removing one row 4 []
+        """
+        if not isinstance(location, str | Path):
+            raise LedgerError("ledger", expected="a file or postgresql://...", given=location)
+        if not isinstance(dataset, str):
+            raise LedgerError("data set", expected="its name", given=dataset)
+        if total is not None and not isinstance(total, Guarantee):
+            raise LedgerError("total", expected="a guarantee, such as pc.PureDP(4)", given=total)
+        return open_ledger(str(location), dataset=dataset, total=total)
+
+    def __repr__(self) -> str:
+        return f"ledger of {self.dataset}, total {self.total}"
 
     def __init__(self, store: Store) -> None:
         self._store = store

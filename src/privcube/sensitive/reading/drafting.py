@@ -116,12 +116,19 @@ def _attribute(inquiry: Inquiry, name: str, kind: ColumnKind, told: Told) -> Att
     form = _form(kind, told.texts)
     if form is not None and (many or kind in ("timestamp", "instant") or form == "iso"):
         return _by_month(inquiry, name, kind, form, missing)
-    if all(map(_NUMBER.fullmatch, told.texts)) and many:
+    with_points = [text.replace(",", ".", 1) for text in told.texts]
+    if all(map(_NUMBER.fullmatch, with_points if kind == "comma" else told.texts)) and many:
         source, dialect = inquiry.opened([name])
         ((low, high),) = inquiry.rows(numbers_between(source, name, kind, dialect))
         if low is not None and max(abs(low), abs(high)) < 1e15:
             edges = _round_edges(Decimal(repr(float(low))), Decimal(repr(float(high))))
             return Attribute(name, bins=edges, underflow="clamp", overflow="clamp", missing=missing, draft=True)
+    if many and kind == "text" and all(map(_NUMBER.fullmatch, with_points)):
+        raise SchemaError(
+            subject,
+            expected="a decimal point in its numbers; they seem to have a comma. If so, draft it again with "
+            '`privcube init --decimal ,`, which writes decimal = "," into [data]',
+        )
     if many:
         what = "an identifier or free text" if nearly_unique else "free text"
         raise SchemaError(

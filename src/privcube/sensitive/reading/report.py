@@ -96,7 +96,8 @@ class DataReport:
         if self.text_file is not None:
             yield "Text file   " + ", ".join(f"{key} {value}" for key, value in self.text_file.items())
         left_out = f" ({self.outside:,} do not meet `where`, {self.dropped:,} are dropped by policies)"
-        yield f"Records     {self.counted:,} of {self.records:,} count{left_out if self.counted < self.records else ''}"
+        counted = f"{self.records:,}" if self.refused else f"{self.counted:,} of {self.records:,} count"
+        yield f"Records     {counted}{left_out if self.counted < self.records else ''}"
         for column in self.columns:
             yield from _column_lines(column)
         if self.person is not None:
@@ -110,10 +111,10 @@ class DataReport:
             yield ""
             yield "Lines to consider for the spec:"
         for line in self.advice:
-            yield f"  [data]  {line}"
+            yield f"  [data]:  {line}"
         for column in self.columns:
             for line in column.advice:
-                yield f"  {column.attribute}:  {line}"
+                yield f"  [[attributes]] {column.attribute}:  {line}"
 
     def __repr__(self) -> str:
         return "<report about data, not shown; see lines() and document>"
@@ -130,8 +131,8 @@ def _column_lines(column: ColumnReport) -> Iterator[str]:
     found = {
         "missing": column.missing,
         "undeclared": column.undeclared,
-        "below": column.below,
-        "above": column.above,
+        "below the range": column.below,
+        "above it": column.above,
     }
     told = ", ".join(f"{number:,} {what}" for what, number in found.items() if number)
     yield f"  {name}: {told or 'all values are declared'}"

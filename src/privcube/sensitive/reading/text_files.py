@@ -131,7 +131,8 @@ def _decoded(start: bytes, text: TextFile, subject: str) -> str:
     other = "utf-16" if wide else "windows-1252"
     raise DataError(
         subject,
-        expected=f'text in {text.encoding}; if it is in another encoding, say so in [data]: encoding = "{other}"',
+        expected=f'text in {text.encoding}; if it is in another encoding, say so: encoding = "{other}" in [data], or '
+        f"--encoding {other} of `privcube init`",
     )
 
 
