@@ -93,6 +93,8 @@ class Seeded:
     def gaussian(self, variance: Fraction, count: int) -> np.ndarray:
         return self.generator.integers(-99, 99, count)
 
+    rounded_gaussian = gaussian
+
     def max_norm(self, scale: Fraction, sizes: list[int]) -> list[np.ndarray]:
         return [self.generator.integers(-99, 99, size) for size in sizes]
 

@@ -304,3 +304,16 @@ def test_a_pure_plan_is_not_taken_where_it_is_worse() -> None:
     assert made.guarantee == guarantee
     assert made.total_variance < plan(workload, PureDP(1, max_rows_per_person=2)).total_variance
     assert isinstance(plan(workload, ApproxDP(1, "1e-6", calibration="zcdp")).guarantee, ApproxDP)
+
+
+def test_no_pure_plan_is_searched_for_where_it_cannot_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under (epsilon, delta) a search for a pure plan would take minutes for thousands of tables."""
+
+    def search(*given, **named):
+        raise AssertionError("searched")
+
+    monkeypatch.setattr("privcube.planning.candidates.search_plan", search)
+    many = Workload.all_kway(Schema.from_sizes({f"a{i}": 2 for i in range(40)}), 2)
+    assert plan(many, ApproxDP(1, "1e-6")).guarantee == ApproxDP(1, "1e-6")
+    with pytest.raises(AssertionError, match="searched"):
+        plan(Workload.all_kway(SCHEMA, 1), ApproxDP(1, "1e-6"))

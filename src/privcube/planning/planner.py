@@ -111,8 +111,9 @@ def plan_under(
 
 def _is_far_behind(workload: Workload, pure: PureDP, made: Plan) -> bool:
     """Whether simple pure plans have so much larger errors that a search, which may take long, is not worth it."""
-    trees: tuple[Strategy, ...] = ("hierarchy",) if branchings(workload) else ()
-    simple: tuple[Strategy, ...] = ("base_counts", "marginals", *trees)
+    simple: list[Strategy] = ["base_counts", "marginals"]
+    if branchings(workload):
+        simple.append("hierarchy")
     errors = []
     for strategy in simple:
         with suppress(PlanError):

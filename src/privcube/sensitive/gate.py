@@ -30,7 +30,7 @@ See THEORY section 13.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations
 from typing import Final, Protocol
@@ -178,10 +178,13 @@ def _noise(plan: Plan, source: Noise) -> Integers:
                 places[weights] = _places(weights)
             for weight, place in places[weights]:
                 alike[variance * weight].append((group, place, len(place)))
-    if plan.guarantee.noise == "rounded_gaussian":
-        draw = source.rounded_gaussian
+    draw: Callable[[Fraction, int], Integers]
+    if pure:
+        draw = source.laplace
+    elif plan.guarantee.noise == "discrete_gaussian":
+        draw = source.gaussian
     else:
-        draw = source.laplace if pure else source.gaussian
+        draw = source.rounded_gaussian
     for parameter, wanted in alike.items():
         ends = np.cumsum([count for _, _, count in wanted]).tolist()
         values = draw(parameter, ends[-1])
