@@ -160,7 +160,7 @@ CLEANED: dict[str, dict[str, Any]] = {
 
 def random_attribute(chance: random.Random, name: str) -> Attribute:
     """A declaration with policies and cleaning, by chance; some draws contradict themselves and are drawn again."""
-    policies = ["refuse", "category", "category", "drop"]
+    policies: list[Policy] = ["refuse", "category", "category", "drop"]
     while True:
         declared = dict(chance.choice([*DECLARATIONS.values(), *CLEANED.values()]))
         has_ends = "bins" in declared or ("dates" in declared and declared["dates"].first is not None)
