@@ -27,8 +27,15 @@ def assert_equal(holder: Holder, folder: Path, request: CountRequest, columns: C
     assert not wrong
 
 
+WHOLE_GRID = ("parquet", "postgresql table", "spark")  # one for each program that codes
+
+
 def test_spellings_and_dates(holder: Holder, tmp_path: Path) -> None:
+    """All of them where values are coded by another program, else two for each column: how it is held may differ."""
     attributes, columns = spellings_and_dates()
+    if holder.name not in WHOLE_GRID:
+        by_column = {name: [one for one in attributes if one.column == name] for name in columns}
+        attributes = [one for own in by_column.values() for one in (own[0], own[-1])]
     assert_equal(holder, tmp_path, request_for(attributes), columns)
 
 
@@ -84,8 +91,7 @@ def request_of(attributes: list[Attribute], where: dict[str, Any], person: str |
     return CountRequest(Schema(attributes, where=where), tables, person, 3, KEY)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("person", [None, "who"])
+@pytest.mark.parametrize(("seed", "person"), [(0, None), (1, "who"), (2, "who"), (3, None), (7, "who")])
 def test_dropped_records_count_nowhere(coder: Holder, seed: int, person: str | None, tmp_path: Path) -> None:
     """Not even where they would be refused, or name nobody; the bound on rows per person comes after."""
     attributes, columns, where = dropping(coder, seed)

@@ -52,10 +52,10 @@ def ledger() -> None:
 @click.argument("spec", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Print the ledger as JSON.")
 def show(spec: str, as_json: bool) -> None:
-    """List releases over time, what is left, and what the next one may spend.
+    """List releases over time, and what is left.
 
     For every release in SPEC's ledger: the day it was charged, its state, source and folder, its cost, and what
-    was left after it.
+    was left after it. Also says what the next release may spend, and how many like SPEC's still fit.
 
     \b
     Example:
