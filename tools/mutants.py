@@ -6,10 +6,10 @@ it is, and a mutant is tried in one or two forked processes.
 
 First, where only the body of a function changed: a process that has collected the tests already is forked, the
 function gets its new code, and tests run until one fails, those first that killed most mutants so far. This costs as
-much as the test that kills. What a test module made while it was collected was made by the true code, though. So a
-mutant that survives is tried a second time, and so is each tenth that was killed, with the test that killed it. The
-second time, and the only time where something else changed (a constant, a decorator, a field), the mutant is handed to
-the import system of a process that has loaded nothing of privcube and of its tests.
+much as the test that kills. Test modules may have called the function before, while they were collected: they hold what
+the true code made. Then a mutant that survives is tried a second time, and so is each tenth that was killed, with the
+test that killed it. The second time, and the only time where something else changed (a constant, a decorator, a field),
+the mutant is handed to the import system of a process that has loaded nothing of privcube and of its tests.
 
     python tools/mutants.py                 # all modules; PRIVCUBE_MUTANTS=10 tries one mutant in ten
     python tools/mutants.py slices zcdp     # modules whose path has one of these words
@@ -37,7 +37,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import _lru_cache_wrapper
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import cosmic_ray.mutating
@@ -262,12 +262,23 @@ class _Trials:
 
     def __init__(self, module: str, tried: Sequence[Mutant], answers: int) -> None:
         self.module, self.tried, self.answers = module, tried, answers
+        self.path = str(SOURCE / module)
+        self.called: set[str] = set()
+        sys.setprofile(self._seen)
+
+    def _seen(self, frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename == self.path:
+            self.called.add(frame.f_code.co_qualname)
+
+    def _answer(self, answer: object) -> None:
+        os.write(self.answers, json.dumps(answer).encode() + b"\n")
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In the place of running the tests."""
+        sys.setprofile(None)
         functions: dict[str, list[FunctionType]] = defaultdict(list)
         for each in gc.get_objects():
-            if isinstance(each, FunctionType) and each.__code__.co_filename == str(SOURCE / self.module):
+            if isinstance(each, FunctionType) and each.__code__.co_filename == self.path:
                 functions[each.__code__.co_qualname].append(each)
         for each in gc.get_objects():
             if isinstance(each, _lru_cache_wrapper) and each.__module__.startswith("privcube"):
@@ -279,7 +290,7 @@ class _Trials:
         for mutant in (None, *self.tried):
             changed = {} if mutant is None else _changed_functions(before, mutant.source)
             if changed is None or not all(functions.get(name) for name in changed):
-                os.write(self.answers, json.dumps("other").encode() + b"\n")
+                self._answer([None, False])
                 continue
             items.sort(key=lambda item: (-kills[item.nodeid], takes[item.nodeid]))
             reader, writer = os.pipe()
@@ -300,12 +311,12 @@ class _Trials:
                 takes = dict(map(json.loads, said))
                 slow = [name for name, taken in takes.items() if taken > _SLOW]
                 items = [item for item in items if item.nodeid not in slow]
-                os.write(self.answers, json.dumps(slow).encode() + b"\n")
+                self._answer(slow)
                 continue
             killer = None if status == 0 else json.loads(said[-1])[0] if said else items[0].nodeid
             if killer is not None:
                 kills[killer] += 1
-            os.write(self.answers, json.dumps(killer).encode() + b"\n")
+            self._answer([killer, self.called.isdisjoint(changed)])
         return True
 
     def _try(
@@ -366,11 +377,8 @@ def _codes(code: CodeType) -> dict[str, CodeType]:
     return found
 
 
-def killers(module: str, tried: Sequence[Mutant]) -> tuple[list[str], list[str | None]]:
-    """Tests that are left out, as they take long; and for each mutant the test that kills it.
-
-    None if no test does, "other" if it is not for such a trial.
-    """
+def killers(module: str, tried: Sequence[Mutant]) -> tuple[list[str], list[tuple[str | None, bool]]]:
+    """Tests that are left out, as they take long; for each mutant the test that kills it, and if that is sure."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -439,13 +447,11 @@ def main(words: Sequence[str]) -> int:
         kills = 0
         slow, found = killers(module, made)
         tests += [f"--deselect={name}" for name in slow]
-        for mutant, killer in zip(made, found, strict=True):
-            kills += killer not in (None, "other")
-            if killer is None or killer == "other":
-                survived = survives(module, mutant.source, tests, 120)
-            else:
-                survived = kills % 10 == 1 and survives(module, mutant.source, [killer], 120)
-                if survived:
+        for mutant, (killer, sure) in zip(made, found, strict=True):
+            survived = killer is None
+            if not sure:
+                kills += not survived
+                if survived or (kills % 10 == 1 and survives(module, mutant.source, [str(killer)], 120)):
                     survived = survives(module, mutant.source, tests, 120)
             excuse = (module, mutant.before, mutant.after) in known
             counts[1] += not survived
