@@ -5,8 +5,8 @@ matrix of the predictor; no data is needed. Each number of each table is held ag
 against its intervals for all numbers at once. No stated 95 % may be below 94 % beyond what chance explains, over all
 numbers of a case together.
 
-`PRIVCUBE_ATTACK=20` draws 20 times as often, the most there is, in all cases rather than some. As a script it takes a number of draws and
-prints figures.
+`PRIVCUBE_ATTACK=20` draws 20 times as often, the most there is, in all cases rather than some. As a script it takes a
+number of draws and prints figures.
 """
 
 from __future__ import annotations
