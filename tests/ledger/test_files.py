@@ -6,6 +6,7 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from privcube import PureDP
 from privcube.errors import LedgerError
 from privcube.sensitive.ledger import DurableLedger, find_ledger, open_ledger
+from privcube.sensitive.ledger.account import Row
 from privcube.sensitive.ledger.sqlite import SQLiteStore
 
 PLAN, ARTIFACT = "a" * 64, "b" * 64
@@ -226,9 +228,7 @@ def test_a_salt_has_128_bits(folder: Path) -> None:
     assert len(json.loads(first.event)["salt"]) == 32
 
 
-@pytest.mark.parametrize(
-    "name", ["", "a\x07", "postgresql://me:secret@host/db", "postgresql://host/db?password=secret"]
-)
+@pytest.mark.parametrize("name", ["", "a\x07", "mysql://me:secret@host/db", "mysql://host/db?password=secret"])
 def test_names_that_cannot_be_shown_are_refused(name: str, folder: Path) -> None:
     with pytest.raises(LedgerError, match=r"data set: expected a name (in printable characters|without a password)"):
         find_ledger(str(folder / "ledger.db"), dataset=None, total=None, source=name)
@@ -258,3 +258,18 @@ def test_sources_of_other_ledgers_are_held_against_a_new_one(folder: Path, monke
 def test_a_name_that_is_no_address_is_a_name(folder: Path) -> None:
     with pytest.raises(LedgerError, match="expected an existing ledger"):
         find_ledger(str(folder / "ledger.db"), dataset=None, total=None, source="http://[")
+
+
+def test_a_charge_of_somebody_else_right_after_is_none_of_ours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between a charge and its reading back, another process may charge, too."""
+    ours, theirs = ledger_at(folder / "ledger.db"), ledger_at(folder / "ledger.db")
+    read = SQLiteStore.rows
+
+    def charged_meanwhile(store: SQLiteStore) -> list[Row]:
+        monkeypatch.setattr(SQLiteStore, "rows", read)
+        theirs.charge(PLAN, PureDP("0.25"))
+        return read(store)
+
+    monkeypatch.setattr(SQLiteStore, "rows", charged_meanwhile)
+    assert ours.charge(PLAN, PureDP("0.25")).number == 1
+    assert ours.remaining == Fraction(1, 2)
