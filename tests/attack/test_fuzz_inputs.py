@@ -210,6 +210,8 @@ def test_any_file_is_counted_or_refused_without_a_word_of_it(chunk: int, tmp_pat
     for number in range(10 * ATTACK):
         content = random_file(random.Random(f"{SEED} {chunk} {number}"))
         (tmp_path / "people.csv").write_bytes(content)
+        if number % 40 == 0:  # all of a ledger is read with each release
+            (tmp_path / "ledger.db").unlink(missing_ok=True)
         end = End("release", "spec.toml")
         assert end.code in (0, 2), (number, end.said)
         assert "Traceback" not in end.said, number

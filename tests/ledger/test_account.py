@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import pairwise
@@ -363,6 +364,17 @@ def test_a_chain_that_breaks_a_rule_is_refused_at_its_last_event(documents: tupl
         Account("ledger", rows[:-1])
     with pytest.raises(LedgerError, match=rf"ledger(, event {len(rows) - 1}\b|: expected the format)"):
         Account("ledger", rows)
+
+
+def test_a_number_left_out_is_named() -> None:
+    with pytest.raises(LedgerError, match="event 2: expected release 2, given 3"):
+        Account("ledger", chain(OPENED, RESERVED, {**SECOND, "number": 3}))
+
+
+def test_an_entry_stays_what_it_is() -> None:
+    entry = Account("ledger", chain(OPENED, RESERVED)).entries[1]
+    with pytest.raises(FrozenInstanceError):
+        entry.cost = Fraction(0)  # type: ignore[misc]
 
 
 def test_a_chain_that_spends_all_is_read() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from privcube import PureDP
 from privcube.errors import LedgerError
-from privcube.sensitive.ledger import DurableLedger, open_ledger
+from privcube.sensitive.ledger import DurableLedger, find_ledger, open_ledger
+from privcube.sensitive.ledger.account import Row
+from privcube.sensitive.ledger.sqlite import SQLiteStore
 
 PLAN, ARTIFACT = "a" * 64, "b" * 64
 
@@ -202,6 +206,70 @@ def test_a_relative_name_is_not_lost_when_the_working_directory_changes(
 
 @pytest.mark.parametrize("location", ["mysql://me:hunter2@host/db", "a\0b", "sqlite:///ledger.db"])
 def test_other_places_are_refused(location: str) -> None:
-    with pytest.raises(LedgerError, match="ledger: expected") as caught:
+    with pytest.raises(LedgerError, match=r"ledger: expected (a file or postgresql|the path of a file)") as caught:
         open_ledger(location, dataset="people.csv", total=PureDP(1))
     assert "hunter2" not in str(caught.value)
+
+
+def test_who_only_read_notices_an_older_copy(folder: Path) -> None:
+    path = folder / "ledger.db"
+    writer = open_ledger(str(path), dataset="people-2030", total=PureDP(1))
+    older = path.read_bytes()
+    writer.charge("a" * 64, PureDP("0.1"))
+    reader = find_ledger(str(path), dataset="people-2030", total=None)
+    path.write_bytes(older)
+    with pytest.raises(LedgerError, match="an older copy or another ledger is in its place"):
+        reader.check()
+
+
+def test_a_salt_has_128_bits(folder: Path) -> None:
+    open_ledger(str(folder / "ledger.db"), dataset="people-2030", total=PureDP(1))
+    (first,) = SQLiteStore(str(folder / "ledger.db")).rows()
+    assert len(json.loads(first.event)["salt"]) == 32
+
+
+@pytest.mark.parametrize("name", ["", "a\x07", "mysql://me:secret@host/db", "mysql://host/db?password=secret"])
+def test_names_that_cannot_be_shown_are_refused(name: str, folder: Path) -> None:
+    with pytest.raises(LedgerError, match=r"data set: expected a name (in printable characters|without a password)"):
+        find_ledger(str(folder / "ledger.db"), dataset=None, total=None, source=name)
+
+
+def test_other_ledgers_of_the_place_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SQLiteStore, "names", lambda self: ["births"])
+    place = str(folder / "ledger.db")
+    for act, dataset, total in (
+        (find_ledger, "people-2030", None),
+        (open_ledger, "people-2030", None),
+        (open_ledger, None, PureDP(1)),
+    ):
+        with pytest.raises(LedgerError, match="births"):
+            act(place, dataset=dataset, total=total, source="people.csv")
+
+
+def test_sources_of_other_ledgers_are_held_against_a_new_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    births = open_ledger(str(folder / "births.db"), dataset="births", total=PureDP(1))
+    births.charge("a" * 64, PureDP("0.1"), "people.csv")
+    others = {"births": SQLiteStore(str(folder / "births.db")).rows()}
+    monkeypatch.setattr(SQLiteStore, "create", lambda self, first, permit: permit(others))
+    with pytest.raises(LedgerError, match="the one that this source was charged to, 'births'"):
+        open_ledger(str(folder / "new.db"), dataset="people-2030", total=PureDP(1), source="people.csv")
+
+
+def test_a_name_that_is_no_address_is_a_name(folder: Path) -> None:
+    with pytest.raises(LedgerError, match="expected an existing ledger"):
+        find_ledger(str(folder / "ledger.db"), dataset=None, total=None, source="http://[")
+
+
+def test_a_charge_of_somebody_else_right_after_is_none_of_ours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between a charge and its reading back, another process may charge, too."""
+    ours, theirs = ledger_at(folder / "ledger.db"), ledger_at(folder / "ledger.db")
+    read = SQLiteStore.rows
+
+    def charged_meanwhile(store: SQLiteStore) -> list[Row]:
+        monkeypatch.setattr(SQLiteStore, "rows", read)
+        theirs.charge(PLAN, PureDP("0.25"))
+        return read(store)
+
+    monkeypatch.setattr(SQLiteStore, "rows", charged_meanwhile)
+    assert ours.charge(PLAN, PureDP("0.25")).number == 1
+    assert ours.remaining == Fraction(1, 2)

@@ -16,6 +16,7 @@ from privcube import ApproxDP, PureDP
 from privcube.errors import GuaranteeError, LedgerError
 from privcube.model.documents.spec import DataSource, source_name
 from privcube.sensitive.ledger import DurableLedger, find_ledger, open_ledger
+from privcube.sensitive.ledger.names import not_its_own, require_fresh
 
 PLAN = "a" * 64
 # Tables and rows as version 0.1 wrote them, when ledgers were named by the source of their first release.
@@ -198,3 +199,27 @@ def test_a_damaged_ledger_beside_it_stops_a_new_one(database: str) -> None:
         connection.execute("UPDATE privcube_ledger_events SET event = replace(event, '1/1', '2/1')")
     with pytest.raises(LedgerError, match="data set 'people-2030', event 0"):
         ledger_at(database, "animals-2030")
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "refused"),
+    [
+        ("births", "births.csv", None),
+        ("births", None, None),
+        ("births", "", None),
+        ("people_2030", "may.csv", "a name unlike that of another ledger here, 'people-2030'"),
+        ("births", "./January.csv", "the one that this source was charged to, 'people-2030'"),
+        ("births", "people-2030", "the one that this source was charged to, 'people-2030'"),
+    ],
+)
+def test_a_name_beside_others(name: str, source: str | None, refused: str | None) -> None:
+    others = {"deaths": [""], "people-2030": ["january.csv", ""]}
+    if refused is None:
+        require_fresh(name, source, others)
+    else:
+        with pytest.raises(LedgerError, match=refused):
+            require_fresh(name, source, others)
+
+
+def test_a_name_is_shown_as_it_is_written_in_a_spec() -> None:
+    assert '[data] dataset = "Bevölkerung"' in str(not_its_own("ledger", "Bevölkerung", "people"))
