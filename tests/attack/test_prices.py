@@ -175,3 +175,28 @@ def test_brute_force_prices_records_that_are_lost(case: str, monkeypatch: pytest
         gate.verify_by_brute_force(made)
     with pytest.raises(errors.PlanError, match="a cost of at most 1"):
         verify_privacy(made)
+
+
+def test_what_the_gate_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key of 256 bits, and all tables: one that lies in another does not end the list."""
+    schema = Schema.from_sizes({"a": 2, "b": 3, "c": 2, "d": 2})
+    made = plan(Workload.tables(schema, [("a", "b", "c"), ("a", "b"), ("d",)]), PureDP(1), "marginals")
+    engine = engine_for(pa.table({name: [0] for name in schema.names}))
+    asked = []
+    monkeypatch.setattr(engine, "prepare", asked.append)
+    gate.measure(made, engine, MemoryLedger(made.guarantee), noise_from=Ones())
+    assert len(asked[0].key) == 32
+    assert set(asked[0].tables) == {("a", "b", "c"), ("d",)}
+
+
+def test_noise_that_is_not_whole_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ones, "max_norm", lambda self, scale, sizes: [np.ones(size) for size in sizes])
+    with pytest.raises(errors.PlanError, match="one whole number of 64 bits per row"):
+        gate._noise(bundled(), Ones())
+
+
+def test_two_rows_of_a_person_need_the_person() -> None:
+    made = plan(PAIRS, PureDP(1, max_rows_per_person=2), "marginals")
+    codes = pa.table({"a": [0], "b": [2], "c": [3]})
+    with pytest.raises(errors.PlanError, match="person"):
+        gate.measure(made, engine_for(codes), MemoryLedger(made.guarantee), noise_from=Ones())
