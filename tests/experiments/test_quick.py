@@ -66,7 +66,8 @@ def test_simulated_errors_are_as_predicted(results: Path, name: str) -> None:
         own = chosen(rows, strategy=symbol)
         ratios = [float(row["scaled error"]) / float(row["scaled error predicted"]) for row in own]
         assert 0.72 < np.mean(ratios) < 1.28, symbol
-        assert all(float(row["scaled error"]) < 2 * float(row["scaled error bound"]) for row in own)
+        # Base counts err alike in all tables: two normal errors add up to six standard errors in one of 20,000 runs.
+        assert all(float(row["scaled error"]) < 3 * float(row["scaled error bound"]) for row in own)
 
 
 @pytest.mark.parametrize("choice", [*PAPER, AUTO], ids=lambda choice: choice.symbol)
