@@ -12,6 +12,7 @@ from privcube import ZCDP, Attribute, Level, Plan, PureDP, Schema, Workload, err
 from privcube.accuracy import privacy
 from privcube.accuracy.layout import Layout
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
+from privcube.model import sensitivity
 from privcube.model.groups import group_rows
 from privcube.model.slices import largest_scale
 from privcube.planning.steps import with_bundles
@@ -200,3 +201,30 @@ def test_two_rows_of_a_person_need_the_person() -> None:
     codes = pa.table({"a": [0], "b": [2], "c": [3]})
     with pytest.raises(errors.PlanError, match="person"):
         gate.measure(made, engine_for(codes), MemoryLedger(made.guarantee), noise_from=Ones())
+
+
+# Sensitivities
+
+
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("strategy", ["marginals", "fourier", "residual", "sketch"])
+def test_three_rows_of_a_person_move_nine_times_as_far_in_squares(strategy: str, neighbors: str) -> None:
+    made = plan(PAIRS, ZCDP(1), strategy)
+    one, three = (ZCDP(1, neighbors=neighbors, max_rows_per_person=rows) for rows in (1, 3))
+    for group in made.groups:
+        moved = sensitivity.squared_l2(one, made.frame, group)
+        assert 0 < moved <= 4
+        assert sensitivity.squared_l2(three, made.frame, group) == 9 * moved
+    moved_by_all = sensitivity.squared_l2_of_all(three, made.frame, made.groups)
+    exact = [float(sensitivity.squared_l2(three, made.frame, group)) for group in made.groups]
+    np.testing.assert_allclose(moved_by_all, exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("guarantee", [PureDP, ZCDP])
+@pytest.mark.parametrize("strategy", ["marginals", "fourier", "sketch"])
+def test_variances_of_many_groups_are_those_of_each(strategy: str, guarantee: type[PureDP], neighbors: str) -> None:
+    made = plan(PAIRS, guarantee("0.7", neighbors=neighbors, max_rows_per_person=3), strategy)
+    exact = [float(made.noise_variance(group)) for group in range(len(made.groups))]
+    np.testing.assert_allclose(made.noise_variances(), exact, rtol=1e-12)
+    assert sensitivity.bundle_factors(made.frame, made.groups[:1]) == [1]
