@@ -36,6 +36,12 @@ class Ones:
     def max_norm(self, scale: object, sizes: list[int]) -> list[np.ndarray]:
         return [np.ones(size, dtype=np.int64) for size in sizes]
 
+    def section(self, scale: object, bound: list[int], free: list[int], count: int) -> list[np.ndarray]:
+        return [np.ones((count, size), dtype=np.int64) for size in (1, *bound, *free)]
+
+    def gram(self, dimension: int, left: np.ndarray, right: object, squares: object, which: object, count: int):
+        return np.ones((count, len(left)), dtype=np.int64)
+
 
 def bundled() -> Plan:
     """Two tables that share the cells of a, noised together in slices."""

@@ -130,6 +130,12 @@ class _Still:
     def max_norm(self, scale: Fraction, sizes: list[int]) -> Any:
         return [np.zeros(size, dtype=np.int64) for size in sizes]
 
+    def section(self, scale: Fraction, bound: list[int], free: list[int], count: int) -> Any:
+        return [np.zeros((count, size), dtype=np.int64) for size in (1, *bound, *free)]
+
+    def gram(self, dimension: int, left: Any, right: Any, squares: Any, which: Any, count: int) -> Any:
+        return np.zeros((count, len(left)), dtype=np.int64)
+
 
 @pytest.fixture
 def entered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Plan, Any]]:

@@ -99,6 +99,12 @@ class Seeded:
     def max_norm(self, scale: Fraction, sizes: list[int]) -> list[np.ndarray]:
         return [self.generator.integers(-99, 99, size) for size in sizes]
 
+    def section(self, scale: Fraction, bound: list[int], free: list[int], count: int) -> list[np.ndarray]:
+        return [self.generator.integers(-99, 99, (count, size)) for size in (1, *bound, *free)]
+
+    def gram(self, dimension: int, left: np.ndarray, right: object, squares: object, which: object, count: int):
+        return self.generator.integers(-99, 99, (count, len(left)))
+
 
 def test_draws_made_in_bulk_are_handed_out_once() -> None:
     source = _InBulk(3)

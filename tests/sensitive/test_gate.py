@@ -101,6 +101,14 @@ class Silence:
         self.asked.append(("max_norm", scale, tuple(sizes)))
         return [np.zeros(size, dtype=np.int64) for size in sizes]
 
+    def section(self, scale, bound, free, count):
+        self.asked.append(("section", scale, (tuple(bound), tuple(free), count)))
+        return [np.zeros((count, size), dtype=np.int64) for size in (1, *bound, *free)]
+
+    def gram(self, dimension, left, right, squares, which, count):
+        self.asked.append(("gram", tuple(squares), (dimension, len(left), count)))
+        return np.zeros((count, len(left)), dtype=np.int64)
+
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5"), ApproxDP(1, "1e-6", calibration="zcdp"), EXACT])

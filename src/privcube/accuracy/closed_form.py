@@ -93,7 +93,9 @@ class ClosedForm:
     def recover(self, sources: Sequence[Table], answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
         """Published tables of cells; estimates in padded cells are redistributed so that all tables agree."""
         groups, variances = product_groups(self._plan.groups), self._plan.noise_variances()
-        found = recover_cells(self._frame, sources, groups, variances, answers, padded=True, progress=progress)
+        found = recover_cells(
+            self._frame, sources, groups, variances, answers, told_by=self._plan.told_by, padded=True, progress=progress
+        )
         publisher = Publisher(self._frame)
         return {table: publisher.published(table, counts) for table, counts in found.items()}
 
@@ -112,7 +114,7 @@ class ClosedForm:
 def drawn_variances(plan: Plan, workload: Workload) -> Floats:
     """The mean cell variance of each table under the noise drawn, for any tables that the plan determines."""
     weighted_by = plan.noise_variances()
-    structure = Structure.of(workload, plan.frame, product_groups(plan.groups))
+    structure = Structure.of(workload, plan.frame, product_groups(plan.groups), told_by=plan.told_by)
     alike: defaultdict[Table, list[int]] = defaultdict(list)  # tables that weight Helmert rows the same way
     narrow = bool(narrow_groups(plan))
     for number, table in enumerate(workload):

@@ -18,6 +18,7 @@ See THEORY section 11.1.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,11 +36,23 @@ from privcube.accuracy.moments import (
 )
 from privcube.accuracy.published import padded_cells, published_rows
 from privcube.accuracy.structure import group_family
-from privcube.algebra.lattice import Floats, Integers, ResidualIndex
-from privcube.algebra.residuals import from_residuals, helmert_rows, level_slice, to_residuals
+from privcube.algebra.bundle_moments import gram_fourth_cumulant
+from privcube.algebra.lattice import Floats, Integers, ResidualIndex, silenced
+from privcube.algebra.residuals import from_residuals, helmert_rows, level_slice, square_rows, to_residuals
+from privcube.algebra.section import GroupWeights, section_fourth_moment
 from privcube.errors import Plain, PlanError
+from privcube.model.bundles import Gram, GramLayout, Law, section_shape
 from privcube.model.frame import Frame
-from privcube.model.groups import GroupPart, PartKind, QueryGroup, cells_groups, has_helmert, product_groups
+from privcube.model.groups import (
+    GroupPart,
+    PartKind,
+    QueryGroup,
+    cells_groups,
+    has_helmert,
+    product_groups,
+    row_weights,
+    square_weights,
+)
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.slices import shared_cells, slice_rows
@@ -71,16 +84,16 @@ class ErrorBars:
             for batch in self._index.batches(wanted):
                 for member, number in zip(batch.members.tolist(), batch.residuals.tolist(), strict=True):
                     self._known_residuals[tables[member]].append((batch.levels, number))
-        says = self._index.incidence(group_family(self._frame, self._groups))
+        says = silenced(self._index.incidence(group_family(self._frame, self._groups)), plan.told_by)
         self._precisions = says.transposed_times(1.0 / self._weighted_by)
         self._drawn = _drawn_at_most(plan)
         self._spread = says.transposed_times(self._drawn / self._weighted_by**2)
         bundles = plan.noised_together if isinstance(plan.guarantee, PureDP) else ()
-        scales = [(list(bundle), float(plan.noise_scale(bundle[0]))) for bundle in bundles]
-        self._single = np.array([bundle[0] for bundle, _ in scales if len(bundle) == 1], dtype=np.int64)
+        self._single = np.array([bundle[0] for bundle in bundles if len(bundle) == 1], dtype=np.int64)
         laplace = self._weighted_by[self._single].tolist()
         self._fourth_cumulants = np.array([fourth_cumulant("laplace", variance) for variance in laplace])
-        self._bundled = [_Bundle.of(plan, bundle, scale) for bundle, scale in scales if len(bundle) > 1]
+        laws = zip(bundles, plan.noise_laws, strict=False)
+        self._bundled = [_Bundle.of(plan, bundle, law) for bundle, law in laws if len(bundle) > 1]
         self._known_energies: dict[str | Axis, tuple[Floats, int]] = {}
 
     @cached_property
@@ -101,12 +114,30 @@ class ErrorBars:
 
     @cached_property
     def _widths(self) -> Floats:
-        """Per group and axis, the number of cells at the level of its part; 1 where it has no part."""
+        """Per group and axis, one over the sum of r^2 along it in a table that lacks it: its cells, or 1 if none.
+
+        Of the products of Helmert rows below a node of f children only those of a row with itself count, 1 / sqrt(2)
+        over the number of cells each.
+        """
         widths = np.ones((len(self._groups), len(self._frame.fan_outs)))
         for number, group in enumerate(self._groups):
             for part in group:
                 widths[number, part.axis] = self._frame.sizes[part.axis][part.level]
+                if part.kind == "squares":
+                    children = self._frame.fan_outs[part.axis][part.level - 1]
+                    widths[number, part.axis] *= 2 * children / (children - 1)
         return widths
+
+    @cached_property
+    def _told(self) -> Integers:
+        """Per group and axis, the level up to which another group tells, in the last column whether one does."""
+        levels = np.zeros((len(self._groups), len(self._frame.fan_outs) + 1), dtype=np.int64)
+        tellers = np.full(len(self._groups), -1) if self._plan.told_by is None else self._plan.told_by
+        for number in np.flatnonzero(tellers >= 0).tolist():
+            for part in self._groups[int(tellers[number])]:
+                levels[number, part.axis] = part.level
+            levels[number, -1] = 1
+        return levels
 
     def determines(self, table: Table) -> bool:
         """Whether the measurements cover every residual of a table."""
@@ -168,9 +199,13 @@ class ErrorBars:
         smoothed = self._smoothed(table, footprint, padded_weights)
         own_axes = [part.axis for part in footprint]
         kept = self._kept(own_axes)
-        _, first, same = np.unique(self._parts[kept][:, own_axes], axis=0, return_index=True, return_inverse=True)
+        alike = np.concatenate([self._parts[kept][:, own_axes], self._told[kept][:, [*own_axes, -1]]], axis=1)
+        _, first, same = np.unique(alike, axis=0, return_index=True, return_inverse=True)
         insides = [[part for part in self._groups[group] if part.axis in own_axes] for group in kept[first].tolist()]
-        rows = [_row_weights(self._frame, footprint, smoothed, inside) for inside in insides]
+        rows = [
+            _row_weights(self._frame, footprint, smoothed, inside, told)
+            for inside, told in zip(insides, self._told[kept[first]].tolist(), strict=True)
+        ]
         norms = [_row_norms(self._frame, footprint, inside) for inside in insides]
         steps = np.array([np.max(np.abs(own) / norm) for (own, _), norm in zip(rows, norms, strict=True)])
         powers = np.array([_powers(*each) for each in rows])[same.ravel()]
@@ -221,7 +256,7 @@ class ErrorBars:
 
     def _kept(self, own_axes: Sequence[int]) -> Integers:
         """The groups that are informative about a table: those with only cells on all other axes."""
-        other = self._parts % len(_KINDS) > 0
+        other = np.isin(self._parts % len(_KINDS), [_KINDS.index("contrast"), _KINDS.index("helmert")])
         other[:, own_axes] = False
         return np.flatnonzero(~other.any(axis=1))
 
@@ -251,16 +286,32 @@ class ErrorBars:
 class _Bundle:
     """A bundle of several groups, whose noise is drawn slice by slice."""
 
+    law: Law
+    dimension: int  # of a Gram matrix; 0 for other laws
+    bound: frozenset[int]  # groups of cells on a section, and its total
+    variances: dict[int, float]  # per group
     scale: float
     levels: dict[int, int]  # by axis, the level of the cells that all groups share
     slices: int
     rows: dict[int, int]  # per group, its rows in one slice
 
     @classmethod
-    def of(cls, plan: Plan, groups: Sequence[int], scale: float) -> _Bundle:
+    def of(cls, plan: Plan, groups: Sequence[int], law: Law) -> _Bundle:
         together = [plan.groups[group] for group in groups]
         slices, rows = slice_rows(plan.frame, together)
-        return cls(scale, dict(shared_cells(together)), slices, dict(zip(groups, rows, strict=True)))
+        variances = {group: float(plan.noise_variance(group)) for group in groups}
+        dimension = GramLayout.of(plan.frame, together).dimension if isinstance(law, Gram) else 0
+        bound = section_shape(plan.frame, together).bound if law == "section" else ()
+        return cls(
+            law,
+            dimension,
+            frozenset(groups[at] for at in bound),
+            variances,
+            float(plan.noise_scale(groups[0])),
+            dict(shared_cells(together)),
+            slices,
+            dict(zip(groups, rows, strict=True)),
+        )
 
     def fourth_cumulant(self, chosen: Sequence[int], squares: Floats, fourths: Floats) -> float:
         """The fourth cumulant of the weighted sum over some groups of the bundle.
@@ -268,17 +319,45 @@ class _Bundle:
         `squares` are the sums of r^2 over the rows of each group in a slice; slices that differ only on axes that the
         table lacks, or below its level, share a column. `fourths` are the sums of r^4 over all rows of a group.
         """
-        m = float(sum(self.rows.values()))
-        n = np.array([self.rows[group] for group in chosen], dtype=np.float64)[:, None]
         alike = self.slices / squares.shape[1]  # slices per column, each with an equal part of its sums
         squares = squares / alike
         fourths = fourths[:, None] / self.slices
+        if isinstance(self.law, Gram):
+            spread = np.array([self.variances[group] for group in chosen]) @ squares
+            return float(alike * np.sum(gram_fourth_cumulant(spread, self.dimension)))
+        if self.law == "section":
+            return float(alike * np.sum(self._on_section(chosen, squares, fourths)))
+        m = float(sum(self.rows.values()))
+        n = np.array([self.rows[group] for group in chosen], dtype=np.float64)[:, None]
         second = 2 * squares / ((n + 1) * (n + 2))
         same = (24 * fourths + 12 * (squares**2 - fourths)) / ((n + 1) * (n + 2) * (n + 3) * (n + 4))
         other = 3 * (second.sum(axis=0) ** 2 - np.sum(second**2, axis=0))
         radius_four = (m + 1) * (m + 2) * (m + 3) * (m + 4) * self.scale**4
         variance = (m + 1) * (m + 2) * self.scale**2 * second.sum(axis=0)
         return float(alike * np.sum(radius_four * (same.sum(axis=0) + other) - 3 * variance**2))
+
+    def _on_section(self, chosen: Sequence[int], squares: Floats, fourths: Floats) -> Floats:
+        """The fourth cumulant of the sum over each slice; a sum of cubes is at most sqrt(sum r^2 sum r^4)."""
+        total, *others = self.rows
+        bound, free = (
+            Counter(self.rows[group] for group in others if (group in self.bound) == is_bound)
+            for is_bound in (True, False)
+        )
+        spread = np.array([self.variances[group] for group in chosen]) @ squares
+        columns, back = np.unique(squares, axis=1, return_inverse=True)
+        found = []
+        for column in columns.T.tolist():
+            kinds: tuple[list[GroupWeights], list[GroupWeights]] = ([], [])
+            at = 0.0
+            for group, square, fourth in zip(chosen, column, fourths[:, 0].tolist(), strict=True):
+                if group == total:
+                    at = math.sqrt(square)
+                else:
+                    fourth = min(fourth, square**2)
+                    weights = GroupWeights(self.rows[group], square, math.sqrt(square * fourth), fourth)
+                    kinds[group not in self.bound].append(weights)
+            found.append(section_fourth_moment(bound, free, at, *kinds))
+        return np.asarray(self.scale**4 * np.array(found)[back.ravel()] - 3 * spread**2)
 
 
 def _drawn_at_most(plan: Plan) -> Floats:
@@ -315,9 +394,8 @@ def _row_norms(frame: Frame, footprint: QueryGroup, inside: Sequence[GroupPart])
     norms = np.ones((1,) * len(footprint))
     for at, (axis, level, _) in enumerate(footprint):
         part = part_of.get(axis, GroupPart(axis, 0))
-        if part.kind == "helmert" and part.level <= level:
-            j = np.arange(1, frame.fan_outs[axis][part.level - 1])
-            own = np.tile(np.sqrt(j * (j + 1)), frame.sizes[axis][part.level - 1])
+        if part.kind in ("helmert", "squares") and part.level <= level:
+            own = np.sqrt(row_weights(frame, (part,)))
             norms = norms * own.reshape([-1 if axis_at == at else 1 for axis_at in range(len(footprint))])
     return norms
 
@@ -335,12 +413,13 @@ def _squares_in_slices(
 
 
 def _row_weights(
-    frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Sequence[GroupPart]
+    frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Sequence[GroupPart], told: Sequence[int]
 ) -> tuple[Floats, int]:
     """The recovery weights r of the rows of a group, and how many rows share each weight.
 
     Cells of a table are averaged over axes that the group lacks, summed to the group's level on axes it has, and
     repeated for all their children where the group is finer; contrast and Helmert rows are differences of these sums.
+    If another group tells the sums of some cells, the levels of which are `told`, the weights sum to 0 in each of them.
     """
     part_of = {part.axis: part for part in inside}
     answers, repeats = smoothed, 1
@@ -356,12 +435,25 @@ def _row_weights(
         lead, tail = answers.shape[:at], answers.shape[at + 1 :]
         answers = answers.reshape(*lead, sizes[part.level], -1, *tail).sum(axis=at + 1) / sizes[level]
         if part.kind != "cells":
-            rows = helmert_rows(frame.fan_outs[axis][part.level - 1]).astype(np.float64)
+            children = frame.fan_outs[axis][part.level - 1]
+            rows = helmert_rows(children).astype(np.float64)
             if part.kind == "helmert":
                 rows /= np.sqrt((rows**2).sum(axis=1, keepdims=True))
+            elif part.kind == "squares":
+                rows = square_rows(children) / np.sqrt(square_weights(children))[:, None]
             families = np.moveaxis(answers, at, -1).reshape(*lead, *tail, -1, rows.shape[1]) @ rows.T
             answers = np.moveaxis(families.reshape(*lead, *tail, -1), -1, at)
-    return answers, repeats
+    return (answers - _means(frame, footprint, answers, told) if told[-1] else answers), repeats
+
+
+def _means(frame: Frame, footprint: QueryGroup, rows: Floats, told: Sequence[int]) -> Floats:
+    """The mean of the rows in every cell of the told levels, in the place of each of them."""
+    means = rows
+    for at, (axis, level, _) in enumerate(footprint):
+        kept = min(frame.sizes[axis][min(told[axis], level)], rows.shape[at])
+        blocks = means.reshape(*means.shape[:at], kept, -1, *means.shape[at + 1 :])
+        means = np.broadcast_to(blocks.mean(axis=at + 1, keepdims=True), blocks.shape).reshape(rows.shape)
+    return means
 
 
 def _energies(frame: Frame, entry: str | Axis) -> tuple[Floats, int]:

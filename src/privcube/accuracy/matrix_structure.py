@@ -118,11 +118,15 @@ class ExplicitStructure:
 
 
 def structure_of(
-    workload: Workload, frame: Frame, groups: Sequence[Group], index: WorkloadIndex | None = None
+    workload: Workload,
+    frame: Frame,
+    groups: Sequence[Group],
+    index: WorkloadIndex | None = None,
+    told_by: Integers | None = None,
 ) -> Structure | ExplicitStructure:
     """How groups answer a workload: in closed form if all are products over axes, else by an explicit matrix."""
     if is_structured(groups):
-        return Structure.of(workload, frame, product_groups(groups), index)
+        return Structure.of(workload, frame, product_groups(groups), index, told_by)
     return ExplicitStructure.of(workload, frame, groups)
 
 

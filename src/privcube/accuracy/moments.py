@@ -23,7 +23,7 @@ from privcube.algebra.rounded_noise import (
     rounded_variance,
 )
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, has_helmert, product_groups
+from privcube.model.groups import Group, has_helmert, has_squares, product_groups, row_weights
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import NoiseKind, PureDP
 from privcube.model.slices import slice_rows
@@ -247,9 +247,9 @@ def narrow_groups(plan: Plan) -> list[int]:
     """The groups whose Helmert rows differ in effective variance.
 
     With discrete noise they do if their first row has sigma^2 w <= 4, with rounded noise, which adds 1/12 to each row,
-    if this is more than a millionth.
+    if this is more than a millionth. Under a pure guarantee Helmert rows are those of Gram bundles, and rounded.
     """
-    if isinstance(plan.guarantee, PureDP):
+    if isinstance(plan.guarantee, PureDP) and plan.laws is None:
         return []
     variances = plan.noise_variances()
     most = _NARROW if plan.guarantee.noise == "discrete_gaussian" else 1e6 / 12
@@ -264,7 +264,15 @@ def exact_noise_variances(plan: Plan, shares: RowShares | None = None) -> Floats
     """
     continuous = plan.noise_variances()
     if isinstance(plan.guarantee, PureDP):
-        return _pure_variances(plan, continuous)
+        exact = _pure_variances(plan, continuous)
+        for number in narrow_groups(plan):
+            if has_squares(plan.groups[number]):
+                weights = np.array(row_weights(plan.frame, plan.groups[number]))
+                exact[number] = continuous[number] + float(np.mean(1 / weights)) / 12
+            else:
+                own = _row_shares(plan.frame, plan.groups[number], shares or {})
+                exact[number] = helmert_variance(float(continuous[number]), own, "rounded_gaussian")
+        return exact
     drawn = rounded_variance if plan.guarantee.noise == "rounded_gaussian" else discrete_gaussian_variance
     exact = np.array(
         [
@@ -280,8 +288,10 @@ def exact_noise_variances(plan: Plan, shares: RowShares | None = None) -> Floats
 
 def helmert_variance_at_most(plan: Plan, variance: float, group: Group) -> float:
     """An upper bound on the effective variance of all Helmert rows of a group with sigma^2: that of the first row."""
-    if plan.guarantee.noise != "rounded_gaussian":
+    if plan.guarantee.noise == "discrete_gaussian":
         return variance
+    if has_squares(group):
+        return variance + 1 / (8 * 12)  # the least weight is that of the first row with itself
     (parts,) = product_groups([group])
     axes = sum(part.kind == "helmert" for part in parts)
     return variance + 0.5**axes / 12  # the first row has weight 2 on each of them
@@ -298,9 +308,14 @@ def _row_shares(frame: Frame, group: Group, shares: RowShares) -> list[Sequence[
 def _pure_variances(plan: Plan, continuous: Floats) -> Floats:
     exact = continuous.copy()
     known: dict[float, float] = {}
-    for bundle in plan.noised_together:
+    for bundle, law in zip(plan.noised_together, plan.noise_laws, strict=True):
         scale = float(plan.noise_scale(bundle[0]))
-        if len(bundle) > 1:
+        if law != "max_norm":  # rounded; Helmert rows are seen to by the caller
+            exact[list(bundle)] = [
+                variance if has_helmert(plan.groups[group]) else rounded_variance(variance)
+                for group, variance in zip(bundle, continuous[list(bundle)].tolist(), strict=True)
+            ]
+        elif len(bundle) > 1:
             _, rows = slice_rows(plan.frame, [plan.groups[group] for group in bundle])
             by_size = max_norm_variances(scale, Counter(rows))
             exact[list(bundle)] = [by_size[n] for n in rows]

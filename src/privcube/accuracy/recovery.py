@@ -19,7 +19,13 @@ import numpy as np
 from privcube.accuracy.layout import Layout
 from privcube.accuracy.structure import group_family
 from privcube.algebra.lattice import Batch, Family, Floats, Integers, ResidualIndex
-from privcube.algebra.residuals import from_residuals, helmert_to_residuals, level_slice, to_residuals
+from privcube.algebra.residuals import (
+    from_residuals,
+    helmert_to_residuals,
+    level_slice,
+    squares_to_cells,
+    to_residuals,
+)
 from privcube.errors import Plain, PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import (
@@ -45,24 +51,28 @@ def recover_cells(
     values: Floats,
     shares: Sequence[Sequence[Floats]] | None = None,
     *,
+    told_by: Integers | None = None,
     padded: bool = False,
     progress: Progress = silent,
 ) -> dict[Table, Floats]:
     """Optimal recovery of tables of cells from the answers to groups with the given noise variances.
 
-    Padded cells are dropped, or, with `padded`, kept in tables that have one axis per axis of the frame.
+    Padded cells are dropped, or, with `padded`, kept in tables that have one axis per axis of the frame. `told_by` is
+    that of the plan (`Plan.told_by`).
     """
     residuals = _Residuals(frame, tables, shares)
+    told = [_told_levels(groups, number, told_by) for number in range(len(groups))]
     starts = np.concatenate([[0], np.cumsum([group_rows(frame, group) for group in groups])]).astype(np.int64)
     narrow = [number for number, group in enumerate(groups) if _choices(group) <= _MOST_CHOICES]
     wide = {number: residuals.below(groups[number]) for number in sorted(set(range(len(groups))) - set(narrow))}
     rows = np.diff(starts)  # per group; a wide group is read once for each table below it
     to_read = int(rows[narrow].sum()) + sum(len(below) * int(rows[number]) for number, below in wide.items())
     work = Work(progress, RECOVERING, to_read + residuals.cells)
-    residuals.add([groups[number] for number in narrow], variances[narrow], values, starts[narrow], work)
+    own_told = [told[number] for number in narrow]
+    residuals.add([groups[number] for number in narrow], variances[narrow], values, starts[narrow], own_told, work)
     for number, below in wide.items():
         own = values[starts[number] : starts[number + 1]]
-        residuals.add_wide(groups[number], below, variances[number], own, work)
+        residuals.add_wide(groups[number], below, variances[number], own, told[number], work)
     return residuals.tables(padded, work)
 
 
@@ -91,7 +101,13 @@ class _Residuals:
         return sum(group_rows(self.frame, footprint) for footprint in self.footprints)
 
     def add(
-        self, groups: Sequence[QueryGroup], variances: Floats, values: Floats, starts: Integers, work: Work
+        self,
+        groups: Sequence[QueryGroup],
+        variances: Floats,
+        values: Floats,
+        starts: Integers,
+        told: Sequence[_Told],
+        work: Work,
     ) -> None:
         """Add the answers of groups; each group's answers begin at its start in `values`."""
         family = self._family(groups)
@@ -100,8 +116,11 @@ class _Residuals:
             sizes = [part_rows(kind.chain, kind.kind) for kind in shape]
             block = _gathered(values, starts[which], prod(sizes)).reshape(len(which), *sizes)
             coordinates = self._split(block, shape)
+            silent = [(row, levels) for row, number in enumerate(which.tolist()) if (levels := told[number])]
             for batch in batches:
-                self._take(coordinates, shape, batch, batch.factors / variances[which])
+                weights = batch.factors / variances[which]
+                weights[[row for row, levels in silent if _is_told(batch.levels, levels)]] = 0.0
+                self._take(coordinates, shape, batch, weights)
             work.add(block.size)
 
     def below(self, group: QueryGroup) -> list[QueryGroup]:
@@ -114,7 +133,13 @@ class _Residuals:
         return sorted(found, key=len, reverse=True)
 
     def add_wide(
-        self, group: QueryGroup, below: Sequence[QueryGroup], variance: float, values: Floats, work: Work
+        self,
+        group: QueryGroup,
+        below: Sequence[QueryGroup],
+        variance: float,
+        values: Floats,
+        told: _Told,
+        work: Work,
     ) -> None:
         """Add a group of many attributes: sum it to the tables `below` it first, and use each residual once."""
         weight = 1.0 / (variance * group_rows(self.frame, group))  # f_gb / v_g, the same for every b below the group
@@ -126,7 +151,11 @@ class _Residuals:
             family = self._family([smaller])
             shape = _shape(family, 0)
             coordinates = self._split(summed[None], shape)
+            own = dict(zip([part.axis for part in group], told, strict=True)) if told else {}
+            levels = tuple([own[part.axis] for part in smaller]) if told else ()
             for batch in self.index.batches(family):
+                if told and _is_told(batch.levels, levels):
+                    continue
                 if batch.residuals[0] >= 0 and not done[batch.residuals[0]]:
                     self._take(coordinates, shape, batch, np.array([weight]))
                     done[batch.residuals[0]] = True
@@ -176,6 +205,9 @@ class _Residuals:
                 coordinates = coordinates / 2
             elif kind.kind == "helmert":
                 coordinates = helmert_to_residuals(coordinates, at + 1, kind.chain[-1])
+            elif kind.kind == "squares":
+                cells = squares_to_cells(coordinates, at + 1, kind.chain[-1])
+                coordinates = to_residuals(cells, at + 1, kind.chain)
             else:
                 coordinates = to_residuals(coordinates, at + 1, kind.chain, self._shares(kind))
         return coordinates
@@ -199,8 +231,23 @@ class _Kind(NamedTuple):
     axis: int  # -1 where shares are even and axes of the same shape are interchangeable
 
 
+_Told = tuple[int, ...]  # per part of a group, the level up to which another group tells; empty if none does
+
+
+def _told_levels(groups: Sequence[QueryGroup], number: int, told_by: Integers | None) -> _Told:
+    if told_by is None or told_by[number] < 0:
+        return ()
+    level_of = {part.axis: part.level for part in groups[int(told_by[number])]}
+    return tuple([level_of.get(part.axis, 0) for part in groups[number]])
+
+
+def _is_told(levels: Sequence[int], told: _Told) -> bool:
+    """Whether another group tells about the residual of these levels of a group's parts."""
+    return all(level <= most for level, most in zip(levels, told, strict=True))
+
+
 def _choices(group: QueryGroup) -> int:
-    return prod([part.level + 1 if part.kind == "cells" else 1 for part in group])
+    return prod([part.level + 1 if part.kind in ("cells", "squares") else 1 for part in group])
 
 
 def _shape(family: Family, member: int) -> list[_Kind]:
@@ -222,7 +269,7 @@ def _alike(family: Family) -> Iterator[Integers]:
 def _levels(shape: Sequence[_Kind], levels: Sequence[int]) -> list[slice]:
     """The positions of the coordinates of a choice of levels; contrasts and Helmert rows have one level only."""
     return [
-        level_slice(kind.chain, level) if kind.kind == "cells" else slice(None)
+        level_slice(kind.chain, level) if kind.kind in ("cells", "squares") else slice(None)
         for kind, level in zip(shape, levels, strict=True)
     ]
 

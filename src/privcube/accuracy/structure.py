@@ -5,6 +5,7 @@ sum_b Pi_b / p_b over the residuals b, with p_b = sum_g f_gb / v_g (THEORY secti
 in section 3.2 for structured S). A query q then has variance sum_b |Pi_b q|^2 / p_b. Both f and |Pi_b q|^2 are products
 over axes. Each axis is normalized by its number of leaves, so the size N of the domain never appears:
   f of cells(m) = 1/s_m on levels 0..m, of contrast(m) = 2/s_m and of helmert(m) = 1/s_m on level m;
+  f of squares(m), with f' children per node: (1 - 1/f')/(2 s_m) on levels 0..m-1, (1 - 2/f')/(2 s_m) on level m;
   |Pi_l q|^2 of a cell at level m = (s_l - s_(l-1)) / s_m^2 on levels l = 0..m (with s_(-1) = 0).
 Queries are the published numbers. Where an axis is padded, these are not single cells (`privcube.accuracy.published`),
 and the axes of an attribute are handled together.
@@ -22,7 +23,7 @@ import numpy as np
 
 from privcube.accuracy.published import is_padded, mean_energies
 from privcube.accuracy.ranges import energies
-from privcube.algebra.lattice import Family, Floats, Incidence, Integers, Part, ResidualIndex
+from privcube.algebra.lattice import Family, Floats, Incidence, Integers, Part, ResidualIndex, silenced
 from privcube.errors import Plain, PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
@@ -64,16 +65,24 @@ class Structure:
 
     @classmethod
     def of(
-        cls, workload: Workload, frame: Frame, groups: Sequence[QueryGroup], index: WorkloadIndex | None = None
+        cls,
+        workload: Workload,
+        frame: Frame,
+        groups: Sequence[QueryGroup],
+        index: WorkloadIndex | None = None,
+        told_by: Integers | None = None,
     ) -> Structure:
-        """Compute the incidences without enumerating cells; `index` is the workload's, if already known."""
+        """Compute the incidences without enumerating cells; `index` is the workload's, if already known.
+
+        `told_by` is that of the plan (`Plan.told_by`).
+        """
         residuals, asks = WorkloadIndex.of(workload, frame) if index is None else index
         return cls(
             workload=workload,
             frame=frame,
             groups=tuple(groups),
             index=residuals,
-            says=residuals.incidence(replace(group_family(frame, groups), kinds=None)),
+            says=silenced(residuals.incidence(replace(group_family(frame, groups), kinds=None)), told_by),
             asks=asks,
             cells=np.array(workload.sizes, dtype=np.float64),
             weights=np.array(workload.weights),
@@ -205,10 +214,19 @@ def group_family(frame: Frame, groups: Sequence[QueryGroup]) -> Family:
     parts, kinds = [], []
     for axis, level, kind in numbers:
         sizes = (0, *frame.sizes[axis][: level + 1])
-        if kind != "cells":
+        if kind == "squares":
+            factors = _squares_factors(sizes)
+        elif kind != "cells":
             factors = [0.0] * level + [(2 if kind == "contrast" else 1) / sizes[-1] if sizes[-1] > sizes[-2] else 0.0]
         else:  # a level with as many cells as the one above it adds no residual
             factors = [1 / sizes[-1] if here > above else 0.0 for above, here in pairwise(sizes)]
         parts.append(Part(axis, tuple(factors)))
         kinds.append((frame.fan_outs[axis][:level], kind))
     return Family(parts, members, kinds)
+
+
+def _squares_factors(sizes: Sequence[int]) -> list[float]:
+    """How strongly products of Helmert rows speak about each level (`algebra.residuals.squares_to_cells`)."""
+    children = sizes[-1] // sizes[-2]
+    above = [(1 - 1 / children) / (2 * sizes[-1]) if here > before else 0.0 for before, here in pairwise(sizes[:-1])]
+    return [*above, max(1 - 2 / children, 0.0) / (2 * sizes[-1])]

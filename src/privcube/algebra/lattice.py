@@ -75,6 +75,23 @@ class Batch:
     factors: Floats
 
 
+def silenced(says: Incidence, told_by: Integers | None) -> Incidence:
+    """Incidence without what members say about residuals that another member, `told_by` of them, tells in their place.
+
+    `told_by` is -1 for members that speak for themselves.
+
+    >>> says = Incidence(np.array([0, 1, 1]), np.array([0, 0, 1]), np.ones(3), (2, 2))
+    >>> silenced(says, np.array([-1, 0])).column.tolist()
+    [0, 1]
+    """
+    if told_by is None or not np.any(told_by >= 0):
+        return says
+    width = says.shape[1]
+    teller = told_by[says.row]
+    told = np.isin(teller * width + says.column, says.row * width + says.column) & (teller >= 0)
+    return Incidence(says.row[~told], says.column[~told], says.factor[~told], says.shape)
+
+
 class ResidualIndex:
     """The residuals below a family of tables, numbered.
 

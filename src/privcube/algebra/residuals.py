@@ -110,3 +110,39 @@ def helmert_to_residuals(answers: Floats, axis: int, fan_out: int) -> Floats:
     moved = np.moveaxis(answers, axis, -1)
     blocks = moved.reshape(*moved.shape[:-1], -1, fan_out - 1)
     return np.moveaxis((blocks @ back).reshape(moved.shape), -1, axis)
+
+
+@lru_cache(maxsize=256)
+def square_rows(size: int) -> Integers:
+    """The entrywise products of Helmert rows j <= k, in lexicographic order, as a read-only array.
+
+    For j < k the product is row j itself, as row k is 1 wherever row j is not 0.
+
+    >>> square_rows(3).tolist()
+    [[1, 1, 0], [1, -1, 0], [1, 1, 4]]
+    """
+    rows = helmert_rows(size)
+    first, second = np.triu_indices(size - 1)
+    products = rows[first] * rows[second]
+    products.setflags(write=False)
+    return products
+
+
+def squares_to_cells(answers: Floats, axis: int, fan_out: int) -> Floats:
+    """The least-squares counts of the children of every parent along an axis, from products of Helmert rows.
+
+    Row i has noise of its weight w_i (`groups.row_weights`). Then sum_i row_i row_i' / w_i is 1/2 (1 - 1/f)^2 on the
+    diagonal and 1 / (2 f^2) elsewhere: (f - 1) / (2 f) on equal counts, (1 - 2/f) / 2 on differences between children.
+    """
+    rows = square_rows(fan_out).astype(np.float64)
+    norms = np.arange(1.0, fan_out) * np.arange(2.0, fan_out + 1)
+    first, second = np.triu_indices(fan_out - 1)
+    weights = norms[first] * norms[second] * (1 + (first == second))
+    sums = (rows / weights[:, None]).T  # what a row says of each child
+    mean = np.broadcast_to(sums.mean(axis=0), sums.shape)
+    back = mean * 2 * fan_out / (fan_out - 1)
+    if fan_out > 2:
+        back = back + (sums - mean) * 2 / (1 - 2 / fan_out)
+    moved = np.moveaxis(answers, axis, -1)
+    blocks = moved.reshape(*moved.shape[:-1], -1, len(rows)) @ back.T
+    return np.moveaxis(blocks.reshape(*moved.shape[:-1], -1), -1, axis)

@@ -235,3 +235,20 @@ def _power_sums(n: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         mean(24 * p[4] * positive[3] + 24 * q[4] * negative[3]),
         mean(4 * (p[4] * (positive[2] + 2 * positive[3]) + q[4] * (negative[2] + 2 * negative[3])) + 8 * cross * both),
     )
+
+
+def log_volume(n: int, t: Floats) -> Floats:
+    """log A_n(t) at any points of [0, 1), up to a constant.
+
+    >>> log_volume(2, np.array([0.0, 0.5])).tolist()
+    [0.0, 0.0]
+    """
+    at = np.asarray(t, dtype=np.float64)[:, None]
+    j = np.arange(min(n - 1, math.isqrt(int(_REACH * n))) + 1, dtype=np.float64)
+    rest = n - 1 - j
+    steps = np.log(rest[:-1]) - np.log(j[1:]) + np.log(2 * rest[:-1] / (2 * n - 2 - j[:-1]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below = np.where(j > 0, j * np.log(at), 0.0)
+    logs = np.concatenate([[0.0], np.cumsum(steps)]) + below + rest * np.log1p(-at)
+    highest = logs.max(axis=1, keepdims=True)
+    return np.asarray(np.log(np.exp(logs - highest).sum(axis=1)) + highest[:, 0])

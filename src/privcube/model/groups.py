@@ -3,10 +3,12 @@
 For some axes of the frame, a group picks a level and what to measure there; all other axes are summed out:
 - cells: the counts of the level;
 - contrast: the difference between the two halves of every cell one level up (fan-out 2 only);
-- helmert: for the f children of every cell one level up, the rows (1, ..., 1, -j, 0, ..., 0) with j ones, j = 1..f-1.
+- helmert: for the f children of every cell one level up, the rows (1, ..., 1, -j, 0, ..., 0) with j ones, j = 1..f-1;
+- squares: for every cell one level up, the entrywise products of two of its Helmert rows, or of one with itself.
 Groups of cells and contrasts have disjoint rows with entries 0, +1, -1, and every record falls into exactly one of
 them: the paper's grouping property (definition 3.1) with C_r = 1. The partitions of a sketch are such groups without
-the product structure. Helmert rows overlap and are for Gaussian noise only: row j of an axis has squared norm j (j+1),
+the product structure. Helmert rows overlap and are for Gaussian noise or Gram bundles (`privcube.model.bundles`), which
+alone have squares: row j of an axis has squared norm j (j+1),
 and with noise of variance sigma^2 j (j+1) (products over axes) the rows are equivalent to orthonormal rows with
 variance sigma^2. Any record then moves an axis by 1 - 1/f in squared length (THEORY section 4). A matrix group is any
 matrix of whole numbers over the cells of a few attributes; its columns show how far a record moves it.
@@ -30,7 +32,7 @@ from privcube.model.frame import Frame
 from privcube.model.privacy.guarantee import Neighbors
 from privcube.model.workload import Axis, Table
 
-PartKind = Literal["cells", "contrast", "helmert"]
+PartKind = Literal["cells", "contrast", "helmert", "squares"]
 
 LARGEST_ENTRY: Final = 2**24  # of a matrix, so that the sums below are exact in 64 bits
 _MOST_ROWS: Final = 4_096  # of a matrix, so that the sums below are exact in 64 bits
@@ -141,11 +143,15 @@ def part_rows(chain: Sequence[int], kind: PartKind) -> int:
     """How many rows a part has along its axis, given the fan-outs down to its level."""
     if kind == "cells":
         return prod(chain)
-    return prod(chain[:-1]) * (chain[-1] - 1)
+    own = chain[-1] * (chain[-1] - 1) // 2 if kind == "squares" else chain[-1] - 1
+    return prod(chain[:-1]) * own
 
 
 def row_weights(frame: Frame, group: Group) -> tuple[int, ...]:
-    """Weights of the rows, in row-major order: squared norms, products of j (j+1), for Helmert parts; all 1 if none."""
+    """Weights of the rows, in row-major order: squared norms, products of j (j+1), for Helmert parts; all 1 if none.
+
+    The product of Helmert rows j and k has weight j (j+1) k (k+1), and twice that if j = k (`square_weights`).
+    """
     if not isinstance(group, tuple) or isinstance(group, SketchGroup):
         return (1,) * group_rows(frame, group)
     return _weights_of(tuple((frame.fan_outs[part.axis][: part.level], part.kind) for part in group))
@@ -158,8 +164,20 @@ def _weights_of(shape: tuple[tuple[tuple[int, ...], PartKind], ...]) -> tuple[in
         own = [1] * part_rows(chain, kind)
         if kind == "helmert":
             own = [j * (j + 1) for _ in range(prod(chain[:-1])) for j in range(1, chain[-1])]
+        elif kind == "squares":
+            own = square_weights(chain[-1]) * prod(chain[:-1])
         weights = [left * right for left in weights for right in own]
     return tuple(weights)
+
+
+def square_weights(fan_out: int) -> list[int]:
+    """The weights of the products of Helmert rows j <= k below one cell, in lexicographic order.
+
+    >>> square_weights(3)
+    [8, 12, 72]
+    """
+    norms = [j * (j + 1) for j in range(1, fan_out)]
+    return [left * right * (1 + (j == k)) for j, left in enumerate(norms) for k, right in enumerate(norms) if j <= k]
 
 
 def cells_groups(frame: Frame, tables: Iterable[Table]) -> list[QueryGroup]:
@@ -192,5 +210,12 @@ def is_structured(groups: Iterable[Group]) -> bool:
 
 
 def has_helmert(group: Group) -> bool:
-    """Whether a group has Helmert rows, which overlap and need Gaussian noise."""
-    return not isinstance(group, SketchGroup | MatrixGroup) and any(part.kind == "helmert" for part in group)
+    """Whether a group has Helmert rows or products of them, which overlap and need Gaussian noise or a Gram bundle."""
+    return not isinstance(group, SketchGroup | MatrixGroup) and any(
+        part.kind in ("helmert", "squares") for part in group
+    )
+
+
+def has_squares(group: Group) -> bool:
+    """Whether a group has products of Helmert rows, which only Gram bundles have."""
+    return not isinstance(group, SketchGroup | MatrixGroup) and any(part.kind == "squares" for part in group)

@@ -25,12 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import Plain, PlanError
+from privcube.model.bundles import Gram, Law, check_law, told_by, variance_factors
 from privcube.model.documents.plans import changed_plan, digest_of, plan_document, plan_parts
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, group_rows, has_helmert
+from privcube.model.groups import Group, group_rows, has_helmert, has_squares
 from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import Guarantee, PureDP
-from privcube.model.sensitivity import bundle_factors, largest_l1, noise_variances, squared_l2
+from privcube.model.sensitivity import largest_l1, noise_variances, squared_l2
 from privcube.model.workload import Entry, Table, Workload, canonical, table_name
 
 _MOST_SHOWN: Final = 50  # tables shown in a notebook, to keep its output short
@@ -50,6 +51,7 @@ class Plan:
     table_variances: tuple[float, ...]  # mean variance of a cell, per table
     sources: tuple[tuple[int, ...], ...] | None = None  # direct recovery: groups per table
     bundles: tuple[tuple[int, ...], ...] | None = None  # noised together; None: one by one
+    laws: tuple[Law, ...] | None = None  # of the noise of every bundle; None: max-norm
 
     def __post_init__(self) -> None:
         if self.bundles is not None:
@@ -57,8 +59,21 @@ class Plan:
                 raise PlanError("plan", expected="every group in exactly one bundle")
             if not isinstance(self.guarantee, PureDP) or not all(self.bundles):
                 raise PlanError("plan", expected="bundles of at least one group, under a pure guarantee")
-        if isinstance(self.guarantee, PureDP) and any(has_helmert(group) for group in self.groups):
-            raise PlanError("plan", expected="Gaussian noise for Helmert rows", given=Plain("a pure guarantee"))
+        if self.laws is not None and len(self.laws) != len(self.bundles or ()):
+            raise PlanError("plan", expected="a law of the noise for every bundle")
+        for bundle, law in zip(self.noised_together, self.noise_laws, strict=True):
+            groups = [self.groups[group] for group in bundle]
+            if law != "max_norm":
+                check_law(self.frame, groups, law)
+            if (
+                isinstance(self.guarantee, PureDP)
+                and not isinstance(law, Gram)
+                and any(has_helmert(group) for group in groups)
+            ):
+                given = Plain("a pure guarantee")
+                raise PlanError("plan", expected="Gaussian noise or a Gram bundle for Helmert rows", given=given)
+            if not isinstance(law, Gram) and any(has_squares(group) for group in groups):
+                raise PlanError("plan", expected="squares of Helmert rows in Gram bundles only")
         if len(self.shares) != len(self.noised_together) or not self.groups:
             raise PlanError("plan", expected="one share of the budget per bundle, and at least one group")
         if min(self.shares) < 1 or sum(self.shares) > self.denominator:
@@ -74,14 +89,28 @@ class Plan:
         return self.bundles if self.bundles is not None else tuple((group,) for group in range(len(self.groups)))
 
     @cached_property
+    def noise_laws(self) -> tuple[Law, ...]:
+        """The law of the noise of every bundle; that of a single group of cells is Laplace noise, by any name."""
+        plain: Law = "max_norm"
+        return self.laws if self.laws is not None else (plain,) * len(self.noised_together)
+
+    @cached_property
+    def told_by(self) -> NDArray[np.int64] | None:
+        """For every group, the group that tells the sums of its slices in its place, or -1; None if all are -1."""
+        if self.laws is None or "section" not in self.laws:
+            return None
+        return told_by(self.noised_together, self.laws, self.frame, self.groups)
+
+    @cached_property
     def _bundle_of(self) -> dict[int, int]:
         return {group: number for number, bundle in enumerate(self.noised_together) for group in bundle}
 
     @cached_property
     def _bundle_factors(self) -> dict[int, Fraction]:
         factors: dict[int, Fraction] = {}
-        for bundle in self.noised_together:
-            factors.update(zip(bundle, bundle_factors(self.frame, [self.groups[g] for g in bundle]), strict=True))
+        for bundle, law in zip(self.noised_together, self.noise_laws, strict=True):
+            found = variance_factors(self.frame, [self.groups[group] for group in bundle], law)
+            factors.update(zip(bundle, found, strict=True))
         return factors
 
     @cached_property
@@ -90,7 +119,7 @@ class Plan:
         return self.denominator * self.guarantee.unit_noise
 
     def noise_scale(self, group: int) -> Fraction:
-        """The exact scale of a group's Laplace noise, or of its bundle's max-norm noise, under a pure guarantee."""
+        """The exact scale of a group's Laplace noise, or of the noise of its bundle, under a pure guarantee."""
         if not isinstance(self.guarantee, PureDP):
             raise PlanError("noise_scale", expected="a pure guarantee (others have a noise_variance)")
         number = self._bundle_of[group]
@@ -102,7 +131,7 @@ class Plan:
 
         For max-norm noise on a bundle with m rows in a slice (`privcube.model.slices`), n of which belong to the group,
         it is 2 (m+1)(m+2) / ((n+1)(n+2)) scale^2. For Helmert rows it is the sigma^2 by which each row's squared norm
-        is multiplied (`groups.row_weights`).
+        is multiplied (`groups.row_weights`). On a section it is that of the directions in which sums do not change.
         """
         if isinstance(self.guarantee, PureDP):
             return 2 * self._bundle_factors[group] * self.noise_scale(group) ** 2

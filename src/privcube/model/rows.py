@@ -6,7 +6,7 @@ and small domains use them directly. Columns are the padded cells of the frame i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from math import prod
 from typing import Any, Final
@@ -15,7 +15,7 @@ import numpy as np
 
 from privcube.algebra.hashing import bucket_and_sign
 from privcube.algebra.lattice import Integers
-from privcube.algebra.residuals import helmert_rows
+from privcube.algebra.residuals import helmert_rows, square_rows
 from privcube.algebra.sparse import scipy_sparse
 from privcube.errors import Plain, PlanError, counted
 from privcube.model.frame import Frame
@@ -60,9 +60,10 @@ def _group_matrix(frame: Frame, group: Group) -> Any:
     for axis, sizes in enumerate(frame.sizes):
         part = by_axis.get(axis)
         level = part.level if part else 0
-        factors.append(
-            block_rows(sizes, level) if part is None or part.kind == "cells" else helmert_level_rows(sizes, level)
-        )
+        if part is None or part.kind == "cells":
+            factors.append(block_rows(sizes, level))
+        else:
+            factors.append(node_rows(sizes, level, square_rows if part.kind == "squares" else helmert_rows))
     return kronecker(factors)
 
 
@@ -86,8 +87,13 @@ def block_rows(sizes: Sequence[int], level: int) -> Any:
 
 def helmert_level_rows(sizes: Sequence[int], level: int) -> Any:
     """Helmert rows of the children of every node one level up; with two children, they are contrasts."""
+    return node_rows(sizes, level, helmert_rows)
+
+
+def node_rows(sizes: Sequence[int], level: int, rows_of: Callable[[int], Integers]) -> Any:
+    """The same rows over the children of every node one level up."""
     sparse = scipy_sparse()
-    rows = helmert_rows(sizes[level] // sizes[level - 1]).astype(np.float64)
+    rows = rows_of(sizes[level] // sizes[level - 1]).astype(np.float64)
     spread = np.kron(rows, np.ones((1, sizes[-1] // sizes[level])))
     return sparse.kron(sparse.eye_array(sizes[level - 1]), spread, format="csr")
 

@@ -10,6 +10,7 @@ so a plan with the least largest ratio also reaches the wanted accuracies with t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -27,7 +28,7 @@ from privcube.model.workload import Entry, Table, Workload, canonical, table_nam
 from privcube.planning.candidates import least_total
 from privcube.planning.minimax import largest_ratio_shares
 from privcube.planning.steps import DENOMINATOR, plan_of, whole_shares
-from privcube.progress import Progress
+from privcube.progress import Progress, silent
 from privcube.strategies import residual
 from privcube.strategies.proposal import Proposal
 
@@ -36,6 +37,7 @@ _ROUNDS: Final = 60  # of adapting weights for one set of groups: a safeguard, a
 _SETTLED: Final = 1e-4  # largest ratio over the weighted mean, minus 1: an upper bound on what is left to gain
 _DAMPING: Final = 20  # rounds after which steps of the weights are half as large, so that they settle
 _LEAST_WEIGHT: Final = 1e-9  # relative to the largest, so that the weight of a table can rise again
+_MOST_ALONE: Final = 2_000  # tables, for which rebuilding budgets takes about a second
 _NO_MATTER: Final = 1e6  # wanted variance of tables without one, in units of the largest: too large to matter
 
 
@@ -117,7 +119,7 @@ def _gaussian(workload: Workload, guarantee: Guarantee, options: PlanOptions, wa
 
 def _pure(workload: Workload, guarantee: PureDP, options: PlanOptions, wanted: Floats, progress: Progress) -> Plan:
     options, weights = replace(options, strategy="search"), _first_weights(workload, wanted)
-    best: Plan | None = None
+    best = _tables_alone(workload, guarantee, options, wanted, weights)
     for _ in range(_SEARCHES):
         made = least_total(_weighted(workload, weights), guarantee, options, progress)
         balanced, weights = _balanced(made, wanted, weights)
@@ -125,6 +127,18 @@ def _pure(workload: Workload, guarantee: PureDP, options: PlanOptions, wanted: F
             best = balanced
     assert best is not None
     return replace(best, workload=workload, options=replace(best.options, objective="largest"))
+
+
+def _tables_alone(
+    workload: Workload, guarantee: PureDP, options: PlanOptions, wanted: Floats, weights: Floats
+) -> Plan | None:
+    """Every table in a group of its own: budgets then reach any ratio of their errors, which bundles do not."""
+    if len(workload) > _MOST_ALONE:
+        return None
+    alone = replace(options, strategy="marginals", budgets="iterated", objective="total")
+    with suppress(PlanError):
+        return _balanced(least_total(_weighted(workload, weights), guarantee, alone, silent), wanted, weights)[0]
+    return None
 
 
 def _first_weights(workload: Workload, wanted: Floats) -> Floats:
@@ -138,7 +152,7 @@ def _balanced(made: Plan, wanted: Floats, weights: Floats) -> tuple[Plan, Floats
     if not is_structured(made.groups):
         return best, best_weights
     index = WorkloadIndex.of(made.workload, made.frame)  # weights do not change it
-    proposal = Proposal(made.frame, made.groups, None, index=index, bundles=made.noised_together)
+    proposal = Proposal(made.frame, made.groups, None, index=index, bundles=made.noised_together, laws=made.laws)
     options = replace(made.options, strategy="search", budgets="iterated")
     for round_ in range(_ROUNDS):
         ratios = np.array(made.table_variances) / wanted

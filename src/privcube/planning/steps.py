@@ -29,12 +29,13 @@ from privcube.accuracy.structure import Structure
 from privcube.algebra.budgets import gaussian_budgets, laplace_budgets
 from privcube.algebra.lattice import Floats, Incidence, Integers
 from privcube.errors import Plain, PlanError
+from privcube.model.bundles import Law, told_by, variance_factors
 from privcube.model.frame import Frame
 from privcube.model.groups import Group
 from privcube.model.options import PlanOptions, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
-from privcube.model.sensitivity import bundle_factors, largest_l1, squared_l2_of_all
+from privcube.model.sensitivity import largest_l1, squared_l2_of_all
 from privcube.model.slices import largest_scale, slice_rows
 from privcube.model.workload import Workload
 from privcube.strategies.proposal import Proposal
@@ -51,7 +52,8 @@ Bundles = tuple[tuple[int, ...], ...]
 
 def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, proposal: Proposal) -> Plan:
     """The plan that steps 2 and 3 make of a proposal."""
-    structure = structure_of(workload, proposal.frame, proposal.groups, proposal.index)
+    told = _told_by(proposal)
+    structure = structure_of(workload, proposal.frame, proposal.groups, proposal.index, told)
     direct = _direct(workload, proposal)
     coefficients = _first_coefficients(structure, direct)
     used = np.flatnonzero(coefficients > 0)
@@ -59,7 +61,7 @@ def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, prop
         structure = structure_of(workload, proposal.frame, [proposal.groups[at] for at in used], proposal.index)
         coefficients = coefficients[used]
     bundles = proposal.bundles or tuple((group,) for group in range(len(structure.groups)))
-    noise = Noise.of(guarantee, proposal.frame, structure.groups, bundles)
+    noise = Noise.of(guarantee, proposal.frame, structure.groups, bundles, proposal.laws)
     if options.budgets == "uniform":
         shares = noise.even_shares()
     else:
@@ -86,6 +88,7 @@ def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, prop
         table_variances=tuple(table_variances.tolist()),
         sources=_kept_sources(proposal, used) if options.recovery == "direct" else None,
         bundles=noise.bundles if max(map(len, noise.bundles)) > 1 else None,
+        laws=noise.laws if noise.laws is not None and set(noise.laws) != {"max_norm"} else None,
     )
     _require_drawable(made)
     return made
@@ -118,8 +121,8 @@ def is_drawable(plan: Plan) -> bool:
 
 def _require_drawable(plan: Plan) -> None:
     """Refuse bundles whose noise is too wide to be drawn exactly; a single group has no such limit."""
-    for bundle in plan.bundles or ():
-        if len(bundle) > 1:
+    for bundle, law in zip(plan.bundles or (), plan.noise_laws, strict=False):
+        if len(bundle) > 1 and law == "max_norm":
             _, rows = slice_rows(plan.frame, [plan.groups[group] for group in bundle])
             scale, most = plan.noise_scale(bundle[0]), largest_scale(sum(rows))
             if scale > most:
@@ -141,9 +144,17 @@ class Noise:
     bundles: Bundles
     bundle_of: Integers  # per group
     unit: Floats  # K, per group
+    laws: tuple[Law, ...] | None = None  # per bundle; None: max-norm
 
     @classmethod
-    def of(cls, guarantee: Guarantee, frame: Frame, groups: Sequence[Group], bundles: Bundles) -> Noise:
+    def of(
+        cls,
+        guarantee: Guarantee,
+        frame: Frame,
+        groups: Sequence[Group],
+        bundles: Bundles,
+        laws: Sequence[Law] | None = None,
+    ) -> Noise:
         """The noise of groups in bundles under a guarantee."""
         lengths = [len(bundle) for bundle in bundles]
         bundle_of = np.zeros(len(groups), dtype=np.int64)
@@ -153,12 +164,15 @@ class Noise:
             return cls(False, bundles, bundle_of, unit)
         moved = np.array([largest_l1(guarantee, group) for group in groups], dtype=np.float64)
         factor = np.ones(len(groups))
-        for bundle in bundles:
+        plain: Law = "max_norm"
+        for bundle, law in zip(bundles, laws or [plain] * len(bundles), strict=True):
             if len(bundle) > 1:
                 own = list(bundle)
                 moved[own] = moved[own].max()
-                factor[own] = [float(each) for each in bundle_factors(frame, [groups[group] for group in bundle])]
-        return cls(True, bundles, bundle_of, 2 * factor * (moved / float(guarantee.epsilon)) ** 2)
+                found = variance_factors(frame, [groups[group] for group in bundle], law)
+                factor[own] = [float(each) for each in found]
+        unit = 2 * factor * (moved / float(guarantee.epsilon)) ** 2
+        return cls(True, bundles, bundle_of, unit, None if laws is None else tuple(laws))
 
     def variances(self, shares: Integers) -> Floats:
         """The variance of a row of every group, given whole shares of the denominator."""
@@ -231,15 +245,22 @@ def _without_starved(
         if len(worth) == len(shares):
             return structure, noise, shares
         kept = [group for at in worth.tolist() for group in noise.bundles[at]]
-        smaller = structure_of(
-            structure.workload, proposal.frame, [structure.groups[group] for group in kept], proposal.index
-        )
-        if not _answers(smaller, noise.variances(shares)[kept]):
-            return structure, noise, shares
         number = {group: at for at, group in enumerate(kept)}
         together = tuple(tuple(number[group] for group in noise.bundles[at]) for at in worth.tolist())
-        structure, noise = smaller, Noise.of(guarantee, proposal.frame, smaller.groups, together)
+        laws = None if noise.laws is None else tuple(noise.laws[at] for at in worth.tolist())
+        left = replace(proposal, groups=tuple(structure.groups[g] for g in kept), bundles=together, laws=laws)
+        smaller = structure_of(structure.workload, proposal.frame, left.groups, proposal.index, _told_by(left))
+        if not _answers(smaller, noise.variances(shares)[kept]):
+            return structure, noise, shares
+        structure, noise = smaller, Noise.of(guarantee, proposal.frame, smaller.groups, together, laws)
         shares = taken_in_turn(structure, noise, whole_shares(shares[worth].astype(np.float64)))
+
+
+def _told_by(proposal: Proposal) -> Integers | None:
+    """For every group, the group that tells the sums of its slices in its place (`Plan.told_by`)."""
+    if proposal.bundles is None or proposal.laws is None:
+        return None
+    return told_by(proposal.bundles, proposal.laws, proposal.frame, proposal.groups)
 
 
 def _answers(structure: _Structure, variances: Floats) -> bool:

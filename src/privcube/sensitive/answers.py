@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privcube.accuracy.layout import Layout
 from privcube.algebra.hashing import bucket_and_sign
-from privcube.algebra.residuals import helmert_rows
+from privcube.algebra.residuals import helmert_rows, square_rows
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, MatrixGroup, QueryGroup, SketchGroup
@@ -168,7 +168,8 @@ def _sums(layout: Layout, group: QueryGroup, table: Attributes, counts: Counts) 
         shape = (*answers.shape[:at], frame.sizes[axis][part.level], -1, *answers.shape[at + 1 :])
         answers = answers.reshape(shape).sum(axis=at + 1)
         if part.kind != "cells":  # contrasts are the Helmert rows of two children
-            rows = helmert_rows(frame.fan_outs[axis][part.level - 1])
+            children = frame.fan_outs[axis][part.level - 1]
+            rows = square_rows(children) if part.kind == "squares" else helmert_rows(children)
             families = np.moveaxis(answers, at, -1).reshape(-1, rows.shape[1]) @ rows.T
             lead = [size for i, size in enumerate(answers.shape) if i != at]
             answers = np.moveaxis(families.reshape(*lead, -1), -1, at)
@@ -176,10 +177,11 @@ def _sums(layout: Layout, group: QueryGroup, table: Attributes, counts: Counts) 
 
 
 def _largest_entry(frame: Frame, group: QueryGroup) -> int:
-    """f - 1 for Helmert rows, multiplied over axes; else 1."""
+    """f - 1 for Helmert rows, its square for their squares, multiplied over axes; else 1."""
     largest = 1
     for part in group:
-        largest *= max(frame.fan_outs[part.axis][part.level - 1] - 1, 1) if part.kind == "helmert" else 1
+        entry = max(frame.fan_outs[part.axis][part.level - 1] - 1, 1)
+        largest *= {"helmert": entry, "squares": entry**2}.get(part.kind, 1)
     return largest
 
 

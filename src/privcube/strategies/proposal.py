@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from privcube.accuracy.structure import WorkloadIndex
+from privcube.model.bundles import Law
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, PartKind, QueryGroup
 from privcube.model.workload import Workload
@@ -29,15 +30,21 @@ class Proposal:
     sources: tuple[tuple[int, ...], ...] | None
     index: WorkloadIndex | None = None  # of the workload in this frame, if already computed
     bundles: tuple[tuple[int, ...], ...] | None = None  # groups to noise together; None: each separately
+    laws: tuple[Law, ...] | None = None  # of the noise of every bundle; None: max-norm
 
     @classmethod
     def of_bundles(
-        cls, frame: Frame, bundles: Sequence[Sequence[QueryGroup]], index: WorkloadIndex | None = None
+        cls,
+        frame: Frame,
+        bundles: Sequence[Sequence[QueryGroup]],
+        index: WorkloadIndex | None = None,
+        laws: Sequence[Law] | None = None,
     ) -> Proposal:
         """A proposal to measure groups in bundles."""
         ends = accumulate((len(bundle) for bundle in bundles), initial=0)
         together = tuple(tuple(range(start, end)) for start, end in pairwise(ends))
-        return cls(frame, tuple(group for bundle in bundles for group in bundle), None, index, together)
+        groups = tuple(group for bundle in bundles for group in bundle)
+        return cls(frame, groups, None, index, together, None if laws is None else tuple(laws))
 
 
 def one_group_per_residual(workload: Workload, frame: Frame, kind: PartKind) -> Proposal:

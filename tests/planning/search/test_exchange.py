@@ -8,9 +8,10 @@ import pytest
 import privcube as pc
 from privcube.model.frame import Frame
 from privcube.model.groups import cells_groups
-from privcube.planning.search.annealing import Population
-from privcube.planning.search.closed_form import Bundle, Choice, Choices, strengths
-from privcube.planning.search.exchange import exchanged, fitted, nearby
+from privcube.planning.search.annealing import Population, Start
+from privcube.planning.search.closed_form import Bundle, Choice, Choices
+from privcube.planning.search.exchange import Lawful, exchanged, fitted, nearby
+from privcube.planning.search.gram import gram_columns
 
 SCHEMA = pc.Schema.from_sizes({"a": 2, "b": 3, "c": 4, "d": 2})
 BINARY = pc.Schema.from_sizes({f"a{i:02d}": 2 for i in range(16)})
@@ -21,9 +22,13 @@ def choices_of(workload: pc.Workload) -> tuple[Choices, list[Choice]]:
     return choices, [choices.choice(group) for group in cells_groups(choices.frame, workload)]
 
 
-def says(choices: Choices, bundle: Bundle) -> np.ndarray:
-    rows = float(sum(choices.facts(group).rows for group in bundle))
-    return strengths(choices.sums(bundle)[None], np.array([rows]), np.array([float(choices.slices(bundle))]))[0]
+def says(choices: Choices, bundle: Bundle, section: bool = False) -> np.ndarray:
+    return choices.strengths_of(bundle, section)
+
+
+def nothing(choices: Choices) -> np.ndarray:
+    """No bundles that stay whatever happens."""
+    return np.zeros((0, choices.residuals))
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 1.0])
@@ -35,7 +40,9 @@ def test_the_fitting_bundle_is_the_one_found_by_hand(way: int, share: float) -> 
     precision = np.random.default_rng(way).uniform(1e-4, 1e-2, choices.residuals)
 
     def error(bundle: Bundle) -> float:
-        return float((choices.importance / (precision + share**2 * says(choices, bundle))).sum())
+        """Under the better of the two laws."""
+        laws = [precision + share**2 * says(choices, bundle, section) for section in (False, True)]
+        return min(float((choices.importance / each).sum()) for each in laws)
 
     by_hand: Bundle = []
     while True:
@@ -45,14 +52,16 @@ def test_the_fitting_bundle_is_the_one_found_by_hand(way: int, share: float) -> 
             break
         by_hand = best
     found = fitted(choices, pool, choices.speaks(pool), precision, share)
-    assert error(found) == pytest.approx(error(by_hand), rel=1e-12)
-    assert len(found) == len(by_hand) >= 1
+    assert error(list(found.bundle)) == pytest.approx(error(by_hand), rel=1e-12)
+    own = precision + share**2 * says(choices, list(found.bundle), found.section)
+    assert (choices.importance / own).sum() == pytest.approx(error(by_hand), rel=1e-12)
+    assert len(found.bundle) == len(by_hand) >= 1
 
 
 def test_a_new_bundle_has_no_slope() -> None:
     """Why columns are exchanged and not added: with a little of the budget any bundle only takes from the others."""
     choices, tables = choices_of(pc.Workload.all_kway(SCHEMA, 2))
-    plan = Population(choices, [[[table] for table in tables]], 0)
+    plan = Population(choices, [Start([[table] for table in tables])], 0)
     precision = (1 / len(tables)) ** 2 * plan.says[0].sum(axis=0)
     before = (choices.importance / precision).sum()
     for group in nearby(choices, tables):
@@ -62,17 +71,31 @@ def test_a_new_bundle_has_no_slope() -> None:
 
 def test_exchanges_improve_a_poor_plan_and_tell_its_error() -> None:
     choices, tables = choices_of(pc.Workload.all_kway(BINARY, 1))
-    apart = [[table] for table in tables]
-    before = Population(choices, [apart], 0).errors[0]
-    error, bundles = exchanged(choices, apart, nearby(choices, tables), 1.0)
+    apart = [Lawful([table], False) for table in tables]
+    before = Population(choices, [Start([[table] for table in tables])], 0).errors[0]
+    error, bundles = exchanged(choices, apart, nothing(choices), nearby(choices, tables), 1.0)
     assert error < 0.8 * before
-    assert Population(choices, [bundles], 0).errors[0] == pytest.approx(error, rel=1e-6)
+    start = Start([list(each.bundle) for each in bundles], sections=[each.section for each in bundles])
+    assert Population(choices, [start], 0).errors[0] == pytest.approx(error, rel=1e-6)
+
+
+def test_what_stays_is_counted_and_never_exchanged() -> None:
+    choices, tables = choices_of(pc.Workload.all_kway(BINARY, 1))
+    (column, *_) = gram_columns(Choices(pc.Workload.all_kway(BINARY, 2), choices.frame), 1)
+    fixed = np.full((1, choices.residuals), float(column.says.min()))
+    apart = [Lawful([table], False) for table in tables]
+    alone, _ = exchanged(choices, apart, nothing(choices), nearby(choices, tables), 0.2)
+    beside, _ = exchanged(choices, apart, fixed, nearby(choices, tables), 0.2)
+    assert beside < alone * 1.05
+    only, bundles = exchanged(choices, [], fixed, tables, 0.2)
+    assert bundles == []
+    assert only == pytest.approx(float((choices.importance / fixed[0]).sum()))
 
 
 def test_without_time_nothing_changes() -> None:
     choices, tables = choices_of(pc.Workload.all_kway(SCHEMA, 2))
-    apart = [[table] for table in tables]
-    assert exchanged(choices, apart, tables, 0.0)[1] == apart
+    apart = [Lawful([table], False) for table in tables]
+    assert exchanged(choices, apart, nothing(choices), tables, 0.0)[1] == apart
 
 
 def test_what_is_nearby_differs_on_one_axis() -> None:

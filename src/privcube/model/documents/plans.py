@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from privcube.errors import Plain, PlanError
 from privcube.model.amounts import decimal_text
+from privcube.model.bundles import Gram, Law
 from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, schema_from, where_document
 from privcube.model.documents.json_reader import strict_json
 from privcube.model.documents.plan_groups import (
@@ -40,6 +41,7 @@ _KEYS: Final = (
     "shares",
     "denominator",
     "bundles",
+    "laws",
     "sources",
     "predicted_variance_per_cell",
 )
@@ -74,6 +76,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "shares": list(plan.shares),
         "denominator": plan.denominator,
         "bundles": None if plan.bundles is None else [list(bundle) for bundle in plan.bundles],
+        **({} if plan.laws is None else {"laws": [_law_document(law) for law in plan.laws]}),
         "sources": None if plan.sources is None else [list(used) for used in plan.sources],
         "predicted_variance_per_cell": list(plan.table_variances),
     }
@@ -144,6 +147,7 @@ def _parts(document: dict[str, Any]) -> dict[str, Any]:
         "denominator": _amount("denominator", plan.raw("denominator")),
         "sources": sources,
         "bundles": _numbers(plan, "bundles", len(groups)),
+        "laws": None if plan.raw("laws", None) is None else tuple(map(_law, plan.array("laws"))),
         "table_variances": tuple(_variance(variance) for variance in plan.array("predicted_variance_per_cell")),
     }
 
@@ -178,6 +182,19 @@ def _numbers(section: Section, key: str, groups: int) -> tuple[tuple[int, ...], 
         if not isinstance(numbers, list) or not all(is_whole(each) and 0 <= each < groups for each in numbers):
             raise PlanError(section.path(key), expected="lists of numbers of groups", given=numbers)
     return tuple(tuple(numbers) for numbers in lists)
+
+
+def _law_document(law: Law) -> Any:
+    return {"gram": list(law.weights)} if isinstance(law, Gram) else law
+
+
+def _law(document: Any) -> Law:
+    """The law of a bundle: a name, or the weights of a Gram bundle."""
+    if isinstance(document, dict) and set(document) == {"gram"} and isinstance(document["gram"], list):
+        return Gram(tuple(document["gram"]))
+    if document not in ("max_norm", "section"):
+        raise PlanError("laws", expected='"max_norm", "section" or the weights of a Gram bundle', given=document)
+    return cast(Law, document)
 
 
 def _amount(subject: str, value: Any) -> int:

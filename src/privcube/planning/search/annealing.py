@@ -20,17 +20,20 @@ See THEORY section 3.2.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import exp
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.algebra.lattice import Floats
+from privcube.algebra.lattice import Floats, Integers
 from privcube.model.options import Effort
-from privcube.planning.search.closed_form import NEVER, Bundle, Choice, Choices, optimal_shares, strengths
-from privcube.planning.search.exchange import exchanged, nearby
+from privcube.planning.search.closed_form import NEVER, Bundle, Choice, Choices, Shape, optimal_shares
+from privcube.planning.search.exchange import Lawful, exchanged, nearby
+from privcube.planning.search.gram import GramColumn
 from privcube.planning.search.moves import Moves
 from privcube.planning.search.starts import MOST_ROWS
 from privcube.progress import PLANNING, Enough, Progress
@@ -48,7 +51,12 @@ _PRUNED_EVERY: Final = 10  # steps between prunings of small bundles
 _RESAMPLED: Final = 20  # times in a run that the best plans replace the worst
 _TOLD: Final = 100  # times in a run that progress is reported
 _EXCHANGES: Final = 0.15  # time for exchanges after a run, as a part of its time
+_PROMISING: Final = 1.6  # times the least error of a start: plans of another kind within it may still win
+_APART: Final = 0.6  # of a run, in which plans with and without a Gram bundle do not replace each other
+_FITTED: Final = 4  # rounds of adapting the weights of a Gram bundle each time
 _FEW: Final = 8  # residuals; a search over fewer is shortened in proportion
+
+_EMPTY: Final = Shape(1.0, 1.0, -1, 0.0)
 
 # Prices of a step in seconds on two cores of 2024: per plan, per group of a changed bundle, per entry of `says`.
 _PLAN: Final = 35e-6
@@ -60,30 +68,41 @@ _PLANS: Final[dict[Effort, int]] = {"fast": 8, "normal": 16, "thorough": 24}
 _RUNS: Final[dict[Effort, int]] = {"fast": 1, "normal": 1, "thorough": 4}
 
 
+class Start(NamedTuple):
+    """A plan to start from: bundles, and a Gram bundle beside them if there is one."""
+
+    bundles: list[Bundle]
+    gram: GramColumn | None = None
+    sections: Sequence[bool] = ()  # of every bundle, whether it is noised on its section; by default all that can be
+
+
 @dataclass(frozen=True)
 class Found:
     """The best plan of a search: its bundles and its predicted error at epsilon 1, for one row changed."""
 
-    bundles: tuple[tuple[Choice, ...], ...]
+    bundles: tuple[Lawful, ...]
     error: float
+    gram: GramColumn | None = None
+
+    @property
+    def start(self) -> Start:
+        """The plan as one to start from."""
+        sections = [each.section for each in self.bundles]
+        return Start([list(each.bundle) for each in self.bundles], self.gram, sections)
 
 
-def ranked(choices: Choices, candidates: list[list[Bundle]]) -> list[tuple[float, list[Bundle]]]:
+def ranked(choices: Choices, candidates: Sequence[Start]) -> list[Found]:
     """The candidates with their errors at nearly settled budgets, best first."""
-    errors = [Population(choices, [start], 0).errors[0] for start in candidates]
-    order = np.argsort(np.array(errors), kind="stable")
-    return [(float(errors[at]), candidates[at]) for at in order.tolist()]
+    found = [Population(choices, [start], 0).best for start in candidates]
+    return sorted(found, key=lambda each: each.error)
 
 
-def annealed(
-    choices: Choices, candidates: list[tuple[float, list[Bundle]]], effort: Effort, progress: Progress
-) -> Found:
+def annealed(choices: Choices, candidates: Sequence[Found], effort: Effort, progress: Progress) -> Found:
     """The best plan found from these ranked starts."""
-    error, first = candidates[0]
-    best = Found(tuple(map(tuple, first)), error)
+    best = candidates[0]
     plans, runs = _PLANS[effort], _RUNS[effort]
     for run in range(runs):
-        used = [list(map(list, best.bundles)), *(start for _, start in candidates[: max(4, plans // 2)])]
+        used = [best.start, *(each.start for each in _both_kinds(candidates, max(4, plans // 2)))]
         population = Population(choices, [used[at % len(used)] for at in range(plans)], _FREE, seed=run)
         seconds = _SECONDS[effort] * min(1.0, choices.residuals / _FEW)
         try:
@@ -94,14 +113,23 @@ def annealed(
     return best
 
 
+def _both_kinds(candidates: Sequence[Found], count: int) -> list[Found]:
+    """The best candidates, with and without a Gram bundle in equal numbers if both kinds promise something."""
+    kinds = [[each for each in candidates if (each.gram is None) == without] for without in (True, False)]
+    if not all(kinds) or max(own[0].error for own in kinds) > _PROMISING * candidates[0].error:
+        return list(candidates[:count])
+    return [each for own in kinds for each in own[: count // 2]]
+
+
 def _exchanged(choices: Choices, population: Population, seconds: float) -> Found:
     """The best plan of a population after exchanging bundles for ones built from the groups of all its plans."""
-    best = population.best.bundles
-    own = [group for bundle in best for group in bundle]
+    best = population.best
+    own = [group for each in best.bundles for group in each.bundle]
     others = [group for plan in population.plans for bundle in plan for group in bundle]
     pool = [group for group in nearby(choices, [*own, *others]) if population.moves.fits(group)]
-    error, bundles = exchanged(choices, best, pool, _EXCHANGES * seconds)
-    return Found(tuple(map(tuple, bundles)), error)
+    fixed = np.zeros((0, choices.residuals)) if best.gram is None else best.gram.says[None]
+    error, bundles = exchanged(choices, best.bundles, fixed, pool, _EXCHANGES * seconds)
+    return Found(tuple(bundles), error, best.gram)
 
 
 def _part(progress: Progress, run: int, runs: int) -> Progress:
@@ -110,29 +138,41 @@ def _part(progress: Progress, run: int, runs: int) -> Progress:
 
 
 class Population:
-    """Plans annealed side by side, as arrays over plans x bundles (x residuals)."""
+    """Plans annealed side by side, as arrays over plans x bundles (x residuals).
 
-    def __init__(self, choices: Choices, plans: list[list[Bundle]], free: int, seed: int = 0) -> None:
+    `says` and the shares have one place more than the bundles: the last one is for a Gram bundle.
+    """
+
+    def __init__(self, choices: Choices, starts: Sequence[Start], free: int, seed: int = 0) -> None:
         self._choices = choices
         self._random = random.Random(seed)
-        most_rows = max(MOST_ROWS, *(choices.facts(c).rows for plan in plans for bundle in plan for c in bundle))
-        self.moves = Moves(choices, self._random, most_rows)
+        plans, self.grams = [start.bundles for start in starts], [start.gram for start in starts]
+        rows = (choices.facts(c).rows for plan in plans for bundle in plan for c in bundle)
+        self.moves = Moves(choices, self._random, max([MOST_ROWS, *rows]))
         places = max(map(len, plans)) + free
         self.plans = [[list(bundle) for bundle in plan] + [[] for _ in range(places - len(plan))] for plan in plans]
-        shape = (len(plans), places)
-        self._sums = np.zeros((*shape, 3, choices.residuals))
-        self._rows = np.zeros(shape)
-        self._shares = np.zeros(shape)
-        self.says = np.zeros((*shape, choices.residuals))
+        self._sections = np.ones((len(plans), places), dtype=bool)
+        for at, start in enumerate(starts):
+            self._sections[at, : len(start.sections)] = start.sections
+        self._sums = np.zeros((len(plans), places, 3, choices.residuals))
+        self._rows = np.zeros((len(plans), places))
+        self._shares = np.zeros((len(plans), places + 1))
+        self.says = np.zeros((len(plans), places + 1, choices.residuals))
+        for at, gram in enumerate(self.grams):
+            if gram is not None:
+                self._shares[at, -1] = max(1.0, float(sum(map(bool, self.plans[at]))))
+                self.says[at, -1] = gram.says
         for at, plan in enumerate(self.plans):
             for place, bundle in enumerate(plan):
                 if bundle:
                     self._sums[at, place] = choices.sums(bundle)
                     self._rows[at, place] = choices.rows(bundle)
                     self._shares[at, place] = 1.0
-                    self.says[at, place] = choices.strengths_of(bundle)
+                    self.says[at, place] = choices.strengths_of(bundle, bool(self._sections[at, place]))
         self._shares /= self._shares.sum(axis=1, keepdims=True)
-        self.errors, self._shares = optimal_shares(self.says, choices.importance, self._shares, _SETTLED)
+        self.errors, self._shares, self._precisions = optimal_shares(
+            self.says, choices.importance, self._shares, _SETTLED
+        )
         self.best = self._best()
 
     def anneal(self, seconds: float, progress: Progress) -> None:
@@ -149,14 +189,16 @@ class Population:
                 self._compact()
             if copied < int(spent / seconds * _RESAMPLED):
                 copied += 1
-                self._resample()
+                self._resample(apart=spent < _APART * seconds)
             if told < min(_TOLD, int(spent / seconds * _TOLD)):
                 told = min(_TOLD, int(spent / seconds * _TOLD))
                 progress(PLANNING, told, _TOLD)
 
     def _best(self) -> Found:
         at = int(np.argmin(self.errors))
-        return Found(tuple(tuple(bundle) for bundle in self.plans[at] if bundle), float(self.errors[at]))
+        laws = zip(self.plans[at], self._sections[at].tolist(), strict=True)
+        bundles = tuple(Lawful(tuple(bundle), section) for bundle, section in laws if bundle)
+        return Found(bundles, float(self.errors[at]), self.grams[at])
 
     def _step(self, temperature: float) -> float:
         """Offer one change to every plan; return the price of the step."""
@@ -166,42 +208,60 @@ class Population:
         if not places:
             return price
         at, place = (np.array(numbers) for numbers in zip(*places, strict=True))
-        sums, rows, slices = self._changed(changes, places)
+        sums, rows, shapes = self._changed(changes, places)
         empty = rows < 0.5
         before = self.says[at, place]
-        self.says[at, place] = strengths(sums, np.where(empty, 0.0, rows), slices)
+        found, sections = self._by_law(at, sums, shapes)
+        self.says[at, place] = np.where(empty[:, None], 0.0, found)
         shares = self._shares.copy()
         own = shares[at, place]
         shares[at, place] = np.where(empty, 0.0, np.where(own > 0, own, _NEW_SHARE))
         shares /= np.maximum(shares.sum(axis=1, keepdims=True), NEVER)
-        errors, shares = optimal_shares(self.says, self._choices.importance, shares, _ROUNDS)
+        errors, shares, precisions = optimal_shares(self.says, self._choices.importance, shares, _ROUNDS)
         taken = self._taken(changes, errors, temperature)
-        self.errors[taken], self._shares[taken] = errors[taken], shares[taken]
+        self.errors[taken], self._shares[taken], self._precisions[taken] = (
+            errors[taken],
+            shares[taken],
+            precisions[taken],
+        )
         for number in np.flatnonzero(taken).tolist():
             for where, bundle in changes[number].items():
                 self.plans[number][where] = bundle
         kept = taken[at]
+        self._sections[at[kept], place[kept]] = sections[kept]
         self._sums[at[kept], place[kept]] = np.where(empty[kept, None, None], 0.0, sums[kept])
         self._rows[at[kept], place[kept]] = np.where(empty[kept], 0.0, rows[kept])
         self.says[at[~kept], place[~kept]] = before[~kept]
         touched = sum(len(self.plans[number][where]) for number, where in places)
         return price + _GROUP * touched + _ENTRY * self.says.size
 
+    def _by_law(
+        self, plans: Integers, sums: Floats, shapes: list[tuple[Shape, Shape]]
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """W of changed bundles under the law that lowers the error of their plans faster, and whether it is a section.
+
+        The error is sum_b k_b / p_b, so W_b counts k_b / p_b^2.
+        """
+        found, other = (self._choices.strengths(sums, law) for law in zip(*shapes, strict=True))
+        worth = self._choices.importance / self._precisions[plans] ** 2
+        sections = ((other - found) * worth).sum(axis=1) > 0
+        return np.where(sections[:, None], other, found), sections
+
     def _changed(
         self, changes: list[dict[int, Bundle]], places: list[tuple[int, int]]
-    ) -> tuple[Floats, Floats, Floats]:
-        """The three sums, the rows and the slices of the changed bundles, updated by the groups added or removed."""
+    ) -> tuple[Floats, Floats, list[tuple[Shape, Shape]]]:
+        """The three sums, the rows and the shapes of the changed bundles, updated by the groups added or removed."""
         groups: list[Choice] = []
         signs: list[int] = []
         first: list[int] = []  # per place, the index of its first group in `groups`
-        slices: list[float] = []
+        shapes: list[tuple[Shape, Shape]] = []
         for plan, spot in places:
             old, new = self.plans[plan][spot], changes[plan][spot]
             gone, come = set(old).difference(new), set(new).difference(old)
             first.append(len(groups))
             groups += [group for group in old if group in gone] + [group for group in new if group in come]
             signs += [-1] * len(gone) + [1] * len(come)
-            slices.append(float(self._choices.slices(new)) if new else 1.0)
+            shapes.append(self._choices.shapes(new) if new else (_EMPTY, _EMPTY))
         n = np.array([self._choices.facts(group).rows for group in groups], dtype=np.float64)
         signed = np.array(signs, dtype=np.float64)
         spoken = self._choices.speaks(groups) * signed[:, None]
@@ -210,7 +270,7 @@ class Population:
         for which, value in enumerate((n, None, 1 / n)):
             sums[:, which] += np.add.reduceat(spoken if value is None else spoken * value[:, None], first)
         rows = self._rows[plans, spots] + np.add.reduceat(n * signed, first)
-        return np.maximum(sums, 0.0), rows, np.array(slices)
+        return np.maximum(sums, 0.0), rows, shapes
 
     def _taken(self, changes: list[dict[int, Bundle]], errors: Floats, temperature: float) -> NDArray[np.bool_]:
         """Which changes are accepted: those that lower the error, and others by chance.
@@ -221,25 +281,27 @@ class Population:
         rises = np.log(errors / self.errors).tolist()
         for number, (change, rise) in enumerate(zip(changes, rises, strict=True)):
             if change:
-                heat = temperature * 8 ** (number / len(changes)) / sum(map(len, self.plans[number]))
+                heat = temperature * 8 ** (number / len(changes)) / max(1, sum(map(len, self.plans[number])))
                 taken[number] = rise < 0 or self._random.random() < exp(-min(rise / heat, 700.0))
         return taken
 
     def _prune(self) -> None:
         """Drop bundles of little budget from plans whose error hardly grows by it."""
-        small = (self._shares < _SMALL_SHARE) & (self._rows > 0)
+        small = (self._shares[:, :-1] < _SMALL_SHARE) & (self._rows > 0)
         if not small.any():
             return
-        says = np.where(small[..., None], 0.0, self.says)
-        shares = np.where(small, 0.0, self._shares)
+        gone = np.pad(small, ((0, 0), (0, 1)))
+        says = np.where(gone[..., None], 0.0, self.says)
+        shares = np.where(gone, 0.0, self._shares)
         shares /= shares.sum(axis=1, keepdims=True)
-        errors, shares = optimal_shares(says, self._choices.importance, shares, _ROUNDS)
+        errors, shares, precisions = optimal_shares(says, self._choices.importance, shares, _ROUNDS)
         for number in np.flatnonzero(small.any(axis=1) & (errors < self.errors * _LITTLE)).tolist():
             for place in np.flatnonzero(small[number]).tolist():
                 self.plans[number][place] = []
             self._sums[number, small[number]] = 0.0
             self._rows[number, small[number]] = 0.0
             self.says[number], self._shares[number], self.errors[number] = says[number], shares[number], errors[number]
+            self._precisions[number] = precisions[number]
 
     def _compact(self) -> None:
         """Remove places that no plan uses."""
@@ -248,18 +310,33 @@ class Population:
             return
         order = np.argsort(self._rows <= 0, axis=1, kind="stable")[:, :places]
         row = np.arange(len(self.plans))[:, None]
-        self._sums, self._rows, self._shares, self.says = (
-            part[row, order] for part in (self._sums, self._rows, self._shares, self.says)
-        )
+        self._sums, self._rows, self._sections = (part[row, order] for part in (self._sums, self._rows, self._sections))
+        with_gram = np.pad(order, ((0, 0), (0, 1)), constant_values=-1)
+        self._shares, self.says = self._shares[row, with_gram], self.says[row, with_gram]
         self.plans = [[plan[at] for at in kept] for plan, kept in zip(self.plans, order.tolist(), strict=True)]
 
-    def _resample(self) -> None:
-        """Replace the worst quarter of the plans by copies of the best."""
+    def _resample(self, apart: bool) -> None:
+        """Replace the worst quarter of the plans by copies of the best, and fit Gram bundles to the others.
+
+        Plans with a Gram bundle and plans without one compete among themselves first: they improve at different rates.
+        """
         order = np.argsort(self.errors, kind="stable").tolist()
-        for best, worst in zip(order, order[: -1 - len(order) // 4 : -1], strict=False):
+        kinds = [[at for at in order if (self.grams[at] is None) == without] for without in (True, False)]
+        pairs = [zip(own, own[: -1 - len(own) // 4 : -1], strict=False) for own in (kinds if apart else [order])]
+        for best, worst in chain.from_iterable(pairs):
             self.plans[worst] = [list(bundle) for bundle in self.plans[best]]
-            for part in (self._sums, self._rows, self._shares, self.says, self.errors):
+            self.grams[worst] = self.grams[best]
+            for part in (self._sums, self._rows, self._sections, self._shares, self.says, self.errors):
                 part[worst] = part[best]
+        for at, gram in enumerate(self.grams):
+            if gram is not None:
+                others = self._shares[at, :-1] ** 2 @ self.says[at, :-1]
+                share = float(self._shares[at, -1])
+                self.grams[at] = fitting = gram.beside(self._choices.importance, others, share, _FITTED)
+                self.says[at, -1] = fitting.says
+        self.errors, self._shares, self._precisions = optimal_shares(
+            self.says, self._choices.importance, self._shares, _ROUNDS
+        )
 
 
 def _real(plan: list[Bundle], change: dict[int, Bundle]) -> dict[int, Bundle]:

@@ -7,6 +7,12 @@ epsilon = 1 for one row changed (THEORY sections 2 and 3, `privcube.model.slices
   e^2 W_b,   W_b = sum_(g covers b) (n'_g+1)(n'_g+2) / n_g  /  (2 (m'+1)(m'+2)),
 and the weighted total variance is sum_b k_b / p_b. With n'_g = n_g / s the term of a group is n_g / s^2 + 3/s + 2/n_g.
 The three sums are kept separately, so that a group can be added or removed without visiting the others.
+
+Two or more groups of cells may be noised on their consistent section (THEORY section 8). Then m' is the dimension of
+the section, less by one for every group of cells but one, and the term of a group is the same to within a few percent
+(it is exact if the group has two rows or is alone). Residuals of the slices themselves are told by their totals, with
+precision 1 / (s v), v = (m'+1)(m'+2) E t^2: the sum t has a density that is the product over groups of the volumes of
+the sections of an L1 ball, added up as logarithms on a grid.
 A set of levels is an integer with one bit for every level of every axis above its total.
 
 See THEORY section 3.2.
@@ -14,6 +20,7 @@ See THEORY section 3.2.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -24,6 +31,8 @@ from numpy.typing import NDArray
 
 from privcube.accuracy.structure import WorkloadIndex
 from privcube.algebra.lattice import Floats
+from privcube.algebra.section import log_volume
+from privcube.model.bundles import LARGEST_SECTION, MOST_ON_SECTION
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup, part_rows
 from privcube.model.workload import Workload
@@ -34,6 +43,16 @@ Bundle = list[Choice]
 NEVER: Final = 1e-30  # stands for a precision of 0, to avoid division by 0
 
 
+def _grid() -> tuple[Floats, Floats]:
+    """Values of t from 0 to 1, denser toward 0, and the weights of the trapezoidal rule."""
+    t = np.concatenate([[0.0], np.geomspace(0.004, 0.999, 32)])
+    steps = np.diff(t)
+    return t, np.concatenate([[0.0], steps]) / 2 + np.concatenate([steps, [0.0]]) / 2
+
+
+_T, _STEPS = _grid()
+
+
 class Facts(NamedTuple):
     """What the search needs to know about a group."""
 
@@ -41,6 +60,15 @@ class Facts(NamedTuple):
     must: int  # the levels that every residual it covers must have
     shared: int  # the levels of cells that each of its rows lies in
     rows: int
+
+
+class Shape(NamedTuple):
+    """What the noise of a bundle depends on, besides its three sums."""
+
+    slices: float
+    dimension: float  # m' in a slice
+    told: int  # the levels of the residuals that the totals of slices tell; -1 if there are no such totals
+    total: float  # W of these residuals
 
 
 @dataclass(frozen=True)
@@ -66,6 +94,7 @@ class Choices:
         self._words = _words(frame, self.levels)
         self._facts: dict[Choice, Facts] = {}
         self._slices: dict[int, int] = {}
+        self._volumes: dict[int, Floats] = {}
 
     @property
     def residuals(self) -> int:
@@ -125,10 +154,54 @@ class Choices:
         """How many rows the groups of a bundle have together."""
         return sum(self.facts(choice).rows for choice in bundle)
 
-    def strengths_of(self, bundle: Sequence[Choice]) -> Floats:
-        """W of one bundle."""
-        rows, slices = np.array([float(self.rows(bundle))]), np.array([float(self.slices(bundle))])
-        return np.asarray(strengths(self.sums(bundle)[None], rows, slices)[0])
+    def shapes(self, bundle: Sequence[Choice]) -> tuple[Shape, Shape]:
+        """The shape of a bundle under max-norm noise, and on its section."""
+        shared = -1
+        for choice in bundle:
+            shared &= self.facts(choice).shared
+        return self.shapes_of(shared, [self.facts(choice) for choice in bundle])
+
+    def shapes_of(self, shared: int, facts: Sequence[Facts]) -> tuple[Shape, Shape]:
+        """The shapes of a bundle whose groups share these levels and have these facts; equal if it has no section."""
+        slices = self.slices_of(shared)
+        whole = Shape(slices, sum(fact.rows for fact in facts) / slices, -1, 0.0)
+        cells = [fact.rows // slices for fact in facts if not fact.must and fact.rows > slices]
+        if len(cells) < 2 or max(cells) > LARGEST_SECTION or whole.dimension > MOST_ON_SECTION:
+            return whole, whole
+        free = sum(fact.rows for fact in facts if fact.must) / slices
+        dimension = 1 + sum(cells) - len(cells) + free
+        total = 1 / (slices * (dimension + 1) * (dimension + 2) * self._spread(cells))
+        return whole, Shape(slices, dimension, shared, total)
+
+    def _spread(self, cells: Sequence[int]) -> float:
+        """E t^2 on the section of groups of these sizes."""
+        logs = np.zeros_like(_T)
+        for size, groups in Counter(cells).items():
+            if size not in self._volumes:
+                self._volumes[size] = log_volume(size, _T)
+            logs += groups * self._volumes[size]
+        density = _STEPS * np.exp(logs - logs[0])
+        return float(density @ _T**2 / density.sum())
+
+    def told(self, masks: Sequence[int]) -> NDArray[np.bool_]:
+        """Mask x residual: whether the residual has no levels beyond the mask; never for a mask of -1."""
+        yes = np.ones((len(masks), self.residuals), dtype=bool)
+        for word, residuals in enumerate(self._words):
+            yes &= (residuals & ~_word(masks, word)) == 0
+        yes[[mask == -1 for mask in masks]] = False
+        return yes
+
+    def strengths_of(self, bundle: Sequence[Choice], section: bool) -> Floats:
+        """W of one bundle, under max-norm noise or on its section."""
+        return np.asarray(self.strengths(self.sums(bundle)[None], [self.shapes(bundle)[section]])[0])
+
+    def strengths(self, sums: Floats, shapes: Sequence[Shape]) -> Floats:
+        """W of bundles from their three sums and their shapes; 0 if a bundle is empty."""
+        slices, dimension, _, total = (np.array(each, dtype=np.float64)[:, None] for each in zip(*shapes, strict=True))
+        found = (sums[:, 0] / slices**2 + 3 * sums[:, 1] / slices + 2 * sums[:, 2]) / (
+            2 * (dimension + 1) * (dimension + 2)
+        )
+        return np.where(self.told([shape.told for shape in shapes]), total, found)
 
     def group(self, choice: Choice) -> QueryGroup:
         """The query group of a choice."""
@@ -148,15 +221,8 @@ class Choices:
         return tuple(numbers)
 
 
-def strengths(sums: Floats, rows: Floats, slices: Floats) -> Floats:
-    """W of bundles (the last axis runs over residuals) from their three sums, rows and slices; 0 if empty."""
-    s, m = slices[:, None], (rows / slices)[:, None]
-    found = (sums[:, 0] / s**2 + 3 * sums[:, 1] / s + 2 * sums[:, 2]) / (2 * (m + 1) * (m + 2))
-    return np.where(rows[:, None] > 0, found, 0.0)
-
-
-def optimal_shares(says: Floats, importance: Floats, shares: Floats, rounds: int) -> tuple[Floats, Floats]:
-    """Alternate steps 2 and 3 for many plans at once; returns their errors and shares.
+def optimal_shares(says: Floats, importance: Floats, shares: Floats, rounds: int) -> tuple[Floats, Floats, Floats]:
+    """Alternate steps 2 and 3 for many plans at once; returns their errors, shares and precisions.
 
     `says` is plans x bundles x residuals. Given the recovery, the share of a bundle is proportional to the cube root of
     its coefficient e^4 sum_b W_b k_b / p_b^2 (`privcube.algebra.budgets`); the error never rises.
@@ -167,7 +233,7 @@ def optimal_shares(says: Floats, importance: Floats, shares: Floats, rounds: int
         shares = shares * np.cbrt(shares * slope)
         shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), NEVER)  # an empty plan keeps shares of 0
     precision = np.maximum(np.matmul((shares**2)[:, None, :], says)[:, 0], NEVER)
-    return (importance / precision).sum(axis=1), shares
+    return (importance / precision).sum(axis=1), shares, precision
 
 
 def _first_bits(frame: Frame) -> list[int]:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
-from privcube.planning.search.closed_form import NEVER, Bundle, Choice, Choices, optimal_shares, strengths
+from privcube.planning.search.closed_form import NEVER, Choice, Choices, Facts, Shape, optimal_shares
 
 ENTRY: Final = 15e-9  # price in seconds per entry of pool x residuals, for each group added
 _JOINS: Final = 40  # groups that there must be time to add; a pool too large for that is cut
@@ -28,27 +28,39 @@ _LEAST_GAIN: Final = 1e-5  # relative; an exchange that gains less is not worth 
 _LEAST_SHARE: Final = 1e-3  # of the budget; bundles below it are dropped, as they hardly matter
 
 
+class Lawful(NamedTuple):
+    """A bundle, and whether it is noised on its section."""
+
+    bundle: Sequence[Choice]
+    section: bool
+
+
 def exchanged(
-    choices: Choices, plan: Sequence[Sequence[Choice]], pool: Sequence[Choice], seconds: float
-) -> tuple[float, list[Bundle]]:
-    """The error and the bundles of a plan after exchanges, for the given seconds at the price above."""
+    choices: Choices, plan: Sequence[Lawful], fixed: Floats, pool: Sequence[Choice], seconds: float
+) -> tuple[float, list[Lawful]]:
+    """The error and the bundles of a plan after exchanges, for the given seconds at the price above.
+
+    `fixed` has the strengths of bundles that stay whatever happens, one per row.
+    """
     pool = pool[: max(1, int(seconds / ENTRY / _JOINS / choices.residuals))]
     speaks = choices.speaks(pool)
-    bundles = [list(bundle) for bundle in plan]
-    error, shares, says = _settled(choices, bundles, np.ones(len(bundles)))
-    untried = _ones_and_pairs(shares)
+    bundles, kept = list(plan), len(fixed)
+    error, shares, says = _settled(choices, bundles, fixed, np.ones(kept + len(bundles)))
+    untried = _ones_and_pairs(shares[kept:])
     while seconds > 0 and (gone := next(untried, None)) is not None:
         stay = np.setdiff1d(np.arange(len(bundles)), gone)
-        share = float(shares[gone].sum())
-        fitting = fitted(choices, pool, speaks, shares[stay] ** 2 @ says[stay], share)
-        seconds -= ENTRY * speaks.size * (len(fitting) + 1)
+        left = np.concatenate([np.arange(kept), kept + stay])
+        share = float(shares[kept + gone].sum())
+        fitting = fitted(choices, pool, speaks, shares[left] ** 2 @ says[left], share)
+        seconds -= 2 * ENTRY * speaks.size * (len(fitting.bundle) + 1)
         others = [*(bundles[at] for at in stay), fitting]
-        tried = _settled(choices, others, np.append(shares[stay], share))
+        tried = _settled(choices, others, fixed, np.append(shares[left], share))
         if tried[0] < error * (1 - _LEAST_GAIN):
-            worth = np.flatnonzero(tried[1] > _LEAST_SHARE)
+            worth = np.flatnonzero(tried[1][kept:] > _LEAST_SHARE)
             bundles = [others[at] for at in worth]
-            error, shares, says = _settled(choices, bundles, tried[1][worth])
-            untried = _ones_and_pairs(shares)
+            left = np.concatenate([np.arange(kept), kept + worth])
+            error, shares, says = _settled(choices, bundles, fixed, tried[1][left])
+            untried = _ones_and_pairs(shares[kept:])
     return error, bundles
 
 
@@ -64,31 +76,50 @@ def nearby(choices: Choices, groups: Iterable[Choice]) -> list[Choice]:
     return list(dict.fromkeys([*own, *other]))
 
 
-def fitted(choices: Choices, pool: Sequence[Choice], speaks: Floats, precision: Floats, share: float) -> Bundle:
+def fitted(choices: Choices, pool: Sequence[Choice], speaks: Floats, precision: Floats, share: float) -> Lawful:
     """The bundle for a share of the budget that best complements a given precision, built group by group."""
     facts = [choices.facts(group) for group in pool]
     rows = np.array([fact.rows for fact in facts], dtype=np.float64)
+    own: list[Facts] = []
     parts = np.stack([rows, np.ones(len(rows)), 1 / rows], axis=1)[:, :, None] * speaks[:, None, :]
     taken: list[int] = []
-    shared, sums, all_rows, error = -1, np.zeros((3, choices.residuals)), 0.0, np.inf
+    shared, sums, error, section = -1, np.zeros((3, choices.residuals)), np.inf, False
     while len(taken) < len(pool):
-        slices = np.array([choices.slices_of(shared & fact.shared) for fact in facts], dtype=np.float64)
-        says = strengths(sums + parts, all_rows + rows, slices)
-        errors = (choices.importance / np.maximum(precision + share**2 * says, NEVER)).sum(axis=1)
+        shapes = _with_each(choices, shared, own, facts)
+        laws = [
+            (choices.importance / np.maximum(precision + share**2 * choices.strengths(sums + parts, law), NEVER)).sum(1)
+            for law in zip(*shapes, strict=True)
+        ]
+        errors = np.minimum(*laws)
         errors[taken] = np.inf
         best = int(np.argmin(errors))
         if errors[best] >= error:
             break
         taken.append(best)
-        error = float(errors[best])
-        shared, sums, all_rows = shared & facts[best].shared, sums + parts[best], all_rows + float(rows[best])
-    return [pool[at] for at in taken]
+        error, section = float(errors[best]), bool(laws[1][best] < laws[0][best])
+        own.append(facts[best])
+        shared, sums = shared & facts[best].shared, sums + parts[best]
+    return Lawful([pool[at] for at in taken], section)
 
 
-def _settled(choices: Choices, bundles: Sequence[Bundle], shares: Floats) -> tuple[float, Floats, Floats]:
-    """The error, the settled shares and the strengths of a plan."""
-    says = np.stack([choices.strengths_of(bundle) for bundle in bundles])
-    errors, found = optimal_shares(says[None], choices.importance, (shares / shares.sum())[None], _SETTLED)
+def _with_each(choices: Choices, shared: int, own: list[Facts], facts: Sequence[Facts]) -> list[tuple[Shape, Shape]]:
+    """The shapes of a bundle with each of some groups added; groups that are alike give the same."""
+    known: dict[tuple[int, int, bool], tuple[Shape, Shape]] = {}
+    found = []
+    for fact in facts:
+        key = (shared & fact.shared, fact.rows, fact.must > 0)
+        if key not in known:
+            known[key] = choices.shapes_of(key[0], [*own, fact])
+        found.append(known[key])
+    return found
+
+
+def _settled(
+    choices: Choices, bundles: Sequence[Lawful], fixed: Floats, shares: Floats
+) -> tuple[float, Floats, Floats]:
+    """The error, the settled shares and the strengths of a plan, those of fixed bundles first."""
+    says = np.concatenate([fixed, *(choices.strengths_of(*each)[None] for each in bundles)])
+    errors, found, _ = optimal_shares(says[None], choices.importance, (shares / shares.sum())[None], _SETTLED)
     return float(errors[0]), found[0], says
 
 

@@ -28,6 +28,8 @@ class Moves:
         """Draw one change of a plan."""
         draw = self._random
         used = [place for place, bundle in enumerate(plan) if bundle]
+        if not used:  # a Gram bundle alone
+            return {0: [self._neighbor(self._neighbor((0,) * len(self._choices.options)))]}
         place = draw.choice(used)
         group = draw.choice(plan[place])
         kind = draw.random()

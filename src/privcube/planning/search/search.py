@@ -10,20 +10,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Final
+
+import numpy as np
 
 from privcube.accuracy.structure import WorkloadIndex
 from privcube.errors import PlanError
+from privcube.model.bundles import Gram, Law
 from privcube.model.frame import Frame
-from privcube.model.groups import QueryGroup, product_groups
+from privcube.model.groups import GroupPart, QueryGroup, cells_groups, product_groups
 from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
+from privcube.model.slices import shared_cells
 from privcube.model.workload import Workload
-from privcube.planning.search.annealing import annealed, ranked
-from privcube.planning.search.closed_form import Choices
+from privcube.planning.search.annealing import Found, Start, annealed, ranked
+from privcube.planning.search.closed_form import Bundle, Choices
+from privcube.planning.search.gram import gram_columns
 from privcube.planning.search.large import bundlings
-from privcube.planning.search.starts import starts
+from privcube.planning.search.starts import MOST_ENTRIES, MOST_GROUPS, residual_groups, stars, starts
 from privcube.planning.steps import plan_of
 from privcube.progress import PLANNING, Enough, Progress, silent
 from privcube.strategies import clusters
@@ -31,6 +37,8 @@ from privcube.strategies.proposal import Proposal
 
 _COVERINGS: Final[dict[Effort, int]] = {"fast": 2, "normal": 16, "thorough": 48}  # greedy starts, as time allows
 _BUNDLINGS: Final[dict[Effort, int]] = {"fast": 1, "normal": 4, "thorough": 8}  # for workloads too large to search
+_MOST_GRAMS: Final = 10  # Gram bundles to start from
+_MOST_BESIDE: Final = 3  # of the best plans without a Gram bundle that are tried beside one
 _MANY_TABLES: Final = 600  # greedy coverings of more take longer than a fast search
 _MOST_SPOKEN: Final = 3_000_000  # tables times residuals: limits the size of the arrays of a search
 
@@ -53,13 +61,69 @@ def search_plan(
     quick = options.effort == "fast" and len(workload) > _MANY_TABLES
     coverings = 0 if quick else _COVERINGS[options.effort]
     known = [_bundles_of(made) for made in also] + _clusters(workload, guarantee, frame)
-    found = annealed(choices, ranked(choices, starts(choices, workload, coverings, known)), options.effort, progress)
-    bundles = [[choices.group(choice) for choice in bundle] for bundle in found.bundles]
-    return plan_of(workload, guarantee, options, Proposal.of_bundles(frame, bundles, index))
+    simple = starts(choices, workload, coverings, known)
+    first = ranked(choices, [start for bundles in simple for start in _with_laws(choices, bundles)])
+    candidates = sorted([*first, *_beside_gram(choices, workload, first)], key=lambda each: each.error)
+    found = annealed(choices, candidates, options.effort, progress)
+    return plan_of(workload, guarantee, options, _proposal(choices, found, frame, index))
+
+
+def _with_laws(choices: Choices, bundles: list[Bundle]) -> list[Start]:
+    """A start with max-norm noise and, if that is different, with all bundles on their sections."""
+    sections = any(choices.shapes(bundle)[True].told != -1 for bundle in bundles)
+    return [Start(bundles, sections=[section] * len(bundles)) for section in ([False, True] if sections else [False])]
+
+
+def _beside_gram(choices: Choices, workload: Workload, first: Sequence[Found]) -> list[Found]:
+    """Plans to start from with a Gram bundle: alone, or beside tables and plans for what it leaves out."""
+    candidates = []
+    wanted = [choices.choice(group) for group in cells_groups(choices.frame, workload)]
+    for column in gram_columns(choices, _MOST_GRAMS):
+        left = column.says <= 0
+        if not left.any():
+            candidates.append(Start([], column))
+        else:
+            tables = [table for table, missed in zip(wanted, choices.speaks(wanted) @ left, strict=True) if missed]
+            parts = residual_groups(choices, np.flatnonzero(left)) if left.sum() <= MOST_GROUPS else []
+            rest = [
+                [[table] for table in tables],
+                [tables],
+                stars(choices, tables),
+                parts,
+                [list(chain.from_iterable(parts))],
+            ]
+            candidates += [Start(bundles, column) for bundles in rest if all(bundles)]
+        candidates += [found.start._replace(gram=column) for found in first[:_MOST_BESIDE]]
+    fits = [start for start in candidates if len(start.bundles) * choices.residuals <= MOST_ENTRIES]
+    return ranked(choices, fits)
+
+
+def _proposal(choices: Choices, found: Found, frame: Frame, index: WorkloadIndex) -> Proposal:
+    """The groups of a plan that was found, each bundle with its law."""
+    bundles: list[list[QueryGroup]] = []
+    laws: list[Law] = []
+    for bundle, section in found.bundles:
+        groups = [choices.group(choice) for choice in bundle]
+        laws.append("max_norm")
+        if section and choices.shapes(bundle)[True].told != -1:
+            laws[-1] = "section"
+            total = tuple(GroupPart(axis, level) for axis, level in shared_cells(groups))
+            groups = [total, *(group for group in groups if group != total)]
+        bundles.append(groups)
+    if found.gram is not None:
+        bundles.append(found.gram.form.groups())
+        laws.append(found.gram.law)
+    return Proposal.of_bundles(frame, bundles, index, laws)
 
 
 def _bundles_of(made: Plan) -> list[list[QueryGroup]]:
-    return [product_groups(made.groups[group] for group in bundle) for bundle in made.noised_together]
+    """The bundles of a plan, without the totals of sections, which follow from the other groups."""
+    bundles = []
+    for bundle, law in zip(made.noised_together, made.noise_laws, strict=True):
+        if not isinstance(law, Gram):
+            first = 1 if law == "section" else 0
+            bundles.append(product_groups(made.groups[group] for group in bundle[first:]))
+    return bundles
 
 
 def _clusters(workload: Workload, guarantee: PureDP, frame: Frame) -> list[list[list[QueryGroup]]]:

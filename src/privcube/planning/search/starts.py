@@ -31,8 +31,8 @@ from privcube.model.workload import Workload
 from privcube.planning.search.closed_form import Bundle, Choice, Choices
 
 MOST_ROWS: Final = 2**20  # of one group, so that a release stays small
-_MOST_GROUPS: Final = 3_000  # groups of residuals, or tables compared in pairs; more take too long for a start
-_MOST_ENTRIES: Final = 2_000_000  # bundles times residuals of a start: 16 MB per plan
+MOST_GROUPS: Final = 3_000  # groups of residuals, or tables compared in pairs; more take too long for a start
+MOST_ENTRIES: Final = 2_000_000  # bundles times residuals of a start: 16 MB per plan
 _MOST_COVERED: Final = 1_500  # tables; greedy coverings of more take too long
 _TRIES: Final = 2  # random growths per table of a covering, of which the best is kept
 _ORDERS: Final = (1, 2, 3, 4, 5)  # of projective spaces: 1 and the four smallest prime powers
@@ -48,17 +48,17 @@ def starts(
     base = tuple(np.array(wanted).max(axis=0).tolist())
     found = [[list(dict.fromkeys(map(choices.choice, bundle))) for bundle in bundles] for bundles in also]
     for tables in (wanted, largest):
-        found += [[[table] for table in tables], [list(tables)], _stars(choices, tables)]
-    if choices.residuals <= _MOST_GROUPS:
-        residuals = _residuals(choices)
+        found += [[[table] for table in tables], [list(tables)], stars(choices, tables)]
+    if choices.residuals <= MOST_GROUPS:
+        residuals = residual_groups(choices)
         found += [residuals, _in_slices(residuals, wanted)]
     for cover in itertools.chain(_designs(choices, largest), _coverings(choices, largest, coverings)):
-        found += [[[table] for table in cover], [cover], _stars(choices, cover)]
+        found += [[[table] for table in cover], [cover], stars(choices, cover)]
     limit = max(MOST_ROWS, *(choices.facts(table).rows for table in wanted))
     return [[[base]]] + [
         start
         for start in found
-        if len(start) * choices.residuals <= _MOST_ENTRIES
+        if len(start) * choices.residuals <= MOST_ENTRIES
         and all(choices.facts(choice).rows <= limit for bundle in start for choice in bundle)
     ]
 
@@ -66,13 +66,13 @@ def starts(
 def _largest(tables: Sequence[Choice]) -> list[Choice]:
     """The tables not contained in another; comparing options works because those of cells are ordered by level."""
     levels = np.array(tables)
-    if len(tables) > _MOST_GROUPS:
+    if len(tables) > MOST_GROUPS:
         return list(tables)
     inside = [(np.all(row <= levels, axis=1) & np.any(row < levels, axis=1)).any() for row in levels]
     return [table for table, part in zip(tables, inside, strict=True) if not part]
 
 
-def _stars(choices: Choices, tables: Sequence[Choice]) -> list[Bundle]:
+def stars(choices: Choices, tables: Sequence[Choice]) -> list[Bundle]:
     """Bundles of tables that share an attribute, starting with the largest attribute."""
     left = list(tables)
     bundles = []
@@ -84,14 +84,14 @@ def _stars(choices: Choices, tables: Sequence[Choice]) -> list[Bundle]:
     return bundles + [[table] for table in left]
 
 
-def _residuals(choices: Choices) -> list[Bundle]:
-    """A group for every residual, bundled by the number of axes."""
+def residual_groups(choices: Choices, which: Iterable[int] | None = None) -> list[Bundle]:
+    """A group for every residual, or some of them, bundled by the number of axes."""
     option = [
         {part.level: at for at, part in enumerate(found.part for found in options) if part is not None}
         for options in choices.options
     ]  # the last option of a level: its contrasts, if it has any
     bundles: defaultdict[int, Bundle] = defaultdict(list)
-    for levels in choices.levels.tolist():
+    for levels in (choices.levels if which is None else choices.levels[list(which)]).tolist():
         choice = tuple([option[axis][level] if level else 0 for axis, level in enumerate(levels)])
         bundles[sum(map(bool, levels))].append(choice)
     return list(bundles.values())

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from privcube.errors import ArtifactError, Plain, listed
 from privcube.model.amounts import decimal_text
+from privcube.model.bundles import Gram, Law
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP, guarantee_from
 from privcube.version import __version__
@@ -27,7 +28,7 @@ _NUMBER: Final = "(?:0|[1-9][0-9]{0,5})"
 _VERSION: Final = re.compile(
     rf"{_NUMBER}(?:\.{_NUMBER}){{1,3}}(?:(?:a|b|rc){_NUMBER})?(?:\.post{_NUMBER})?(?:\.dev{_NUMBER})?"
 )
-_PURE: Final = {False: "discrete Laplace", True: "discrete max-norm"}  # separate groups, groups in bundles
+_PURE: Final = ("discrete Laplace", "discrete max-norm", "rounded section", "rounded Gram")  # in this order
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,17 @@ def noise_of(plan: Plan) -> Noise:
         mechanism = plan.guarantee.noise.replace("_gaussian", " Gaussian")
         return Noise(mechanism, "variance", plan.noise_variance(least), plan.noise_variance(most))
     bundles, shares = plan.noised_together, plan.shares
-    sizes = {len(bundle) > 1 for bundle in bundles}
-    mechanism = " and ".join(name for together, name in _PURE.items() if together in sizes)
+    drawn = {_mechanism(len(bundle), law) for bundle, law in zip(bundles, plan.noise_laws, strict=True)}
+    mechanism = " and ".join(name for name in _PURE if name in drawn)
     least, most = (bundles[shares.index(share)][0] for share in (max(shares), min(shares)))
     return Noise(mechanism, "scale", plan.noise_scale(least), plan.noise_scale(most))
+
+
+def _mechanism(groups: int, law: Law) -> str:
+    """The name of the noise of a bundle."""
+    if isinstance(law, Gram):
+        return _PURE[3]
+    return _PURE[2] if law == "section" else _PURE[groups > 1]
 
 
 def manifest(

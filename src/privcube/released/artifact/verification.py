@@ -264,7 +264,8 @@ def _errors(artifact: _Artifact) -> _Finding:
 def _predicted(plan: Plan) -> Floats:
     """The predicted variance of a cell of every table, worked out again."""
     if plan.sources is None:
-        return structure_of(plan.workload, plan.frame, plan.groups).table_variances(plan.noise_variances())
+        structure = structure_of(plan.workload, plan.frame, plan.groups, told_by=plan.told_by)
+        return structure.table_variances(plan.noise_variances())
     return recovery_coefficients(plan.workload, plan.frame, plan.groups, plan.sources).times(plan.noise_variances())
 
 
