@@ -58,7 +58,7 @@ def rounded_deviates(variance: Fraction, deviates: NormalDeviates) -> NDArray[np
     point, factor = _scaled(variance)
     known = deviates.cell < MOST_CELLS
     cell = np.where(known, deviates.cell, 0).astype(np.uint64)
-    product = _upper_half(cell << np.uint64(54) | deviates.word >> np.uint64(10), factor)
+    product = upper_half(cell << np.uint64(54) | deviates.word >> np.uint64(10), factor)
     half, shift = np.uint64(1 << point - 1), np.uint64(point)
     low, high = product + half >> shift, product + half + np.uint64(3) >> shift
     magnitude = low.astype(np.int64)
@@ -78,10 +78,11 @@ def _scaled(variance: Fraction) -> tuple[int, int]:
     return s + _CELL_BITS - 10, isqrt(int(variance * 4**s))
 
 
-def _upper_half(left: Words, right: int) -> Words:
+def upper_half(left: Words, right: int | Words) -> Words:
     """floor(left right / 2^64) for numbers below 2^64, in parts of 32 bits."""
     low, shift = np.uint64(2**32 - 1), np.uint64(32)
-    top, bottom = np.uint64(right >> 32), np.uint64(right % 2**32)
+    factor = np.asarray(right, dtype=np.uint64)
+    top, bottom = factor >> shift, factor & low
     left_top, left_bottom = left >> shift, left & low
     middle = left_top * bottom + (left_bottom * bottom >> shift)
     other = left_bottom * top + (middle & low)
