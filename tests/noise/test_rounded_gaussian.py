@@ -20,7 +20,7 @@ from privcube.sensitive.noise import rounded_gaussian
 from privcube.sensitive.noise.bits import system_words
 from privcube.sensitive.noise.lazy_normal import MOST_CELLS, NormalDeviates, nearest_whole
 from privcube.sensitive.noise.normal_tails import BITS, tail_bound, tail_bounds
-from privcube.sensitive.noise.rounded_gaussian import _scaled, _table, upper_half, rounded_deviates
+from privcube.sensitive.noise.rounded_gaussian import _scaled, _table, rounded_deviates, upper_half
 
 VARIANCES = [Fraction(1, 10**15), Fraction(1, 50), Fraction(1, 4), Fraction(7, 3), Fraction(2500), Fraction(10**6, 7)]
 WIDE = [Fraction(2**20 + 1), Fraction(10**12, 7), Fraction(10**20), Fraction(10**30)]

@@ -35,7 +35,7 @@ _BLOCK: Final = 64  # words drawn at a time
 Sizes = tuple[int, ...]
 
 
-def crossings(sizes: Sequence[int], count: int, source: Source) -> NDArray[np.int64]:
+def points_below(sizes: Sequence[int], count: int, source: Source) -> NDArray[np.int64]:
     """The numbers of points below t: a row for each draw, a column for each group of these sizes."""
     order = sorted(range(len(sizes)), key=lambda at: sizes[at])
     rising = tuple(sizes[at] for at in order)
