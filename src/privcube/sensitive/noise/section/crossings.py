@@ -156,7 +156,7 @@ def _weights(sizes: Sizes, reach: int, fine: int) -> list[int]:
     return [c // (comb(points, at) << more - fine) for at, c in enumerate(rounded(sizes))]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def product(sizes: Sizes, reach: int) -> tuple[int, ...]:
     """The coefficients of the product of the polynomials of groups, up to x^reach, up to a common factor."""
     if len(sizes) == 1:
