@@ -49,7 +49,7 @@ from privcube.sensitive.noise.bits import Source, system_words
 from privcube.sensitive.noise.lazy_normal import nearest_whole
 from privcube.sensitive.noise.rounded_gaussian import upper_half
 from privcube.sensitive.noise.section.arrangement import Layout
-from privcube.sensitive.noise.section.crossings import crossings
+from privcube.sensitive.noise.section.crossings import points_below
 from privcube.sensitive.noise.section.lazy_exponential import CELL_BITS, ExponentialDeviates
 
 _SMALLEST_SCALE: Final = Fraction(1, 10**15)
@@ -100,7 +100,7 @@ def check_section(scale: Fraction, bound: Sequence[int], free: Sequence[int]) ->
 
 def _drawn(scale: Fraction, layout: Layout, draws: int, source: Source) -> NDArray[np.int64]:
     """t and all rows, in a row for each draw."""
-    below = crossings(layout.bound, draws, source)
+    below = points_below(layout.bound, draws, source)
     found = layout.arranged(below, source)
     exponentials = ExponentialDeviates.draw(draws * layout.points, source)
     flip = np.unpackbits(source(-(-draws // 64)).view(np.uint8))[:draws, None] == 1

@@ -35,7 +35,7 @@ _BLOCK: Final = 64  # words drawn at a time
 Sizes = tuple[int, ...]
 
 
-def crossings(sizes: Sequence[int], count: int, source: Source) -> NDArray[np.int64]:
+def points_below(sizes: Sequence[int], count: int, source: Source) -> NDArray[np.int64]:
     """The numbers of points below t: a row for each draw, a column for each group of these sizes."""
     order = sorted(range(len(sizes)), key=lambda at: sizes[at])
     rising = tuple(sizes[at] for at in order)
@@ -156,7 +156,7 @@ def _weights(sizes: Sizes, reach: int, fine: int) -> list[int]:
     return [c // (comb(points, at) << more - fine) for at, c in enumerate(rounded(sizes))]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def product(sizes: Sizes, reach: int) -> tuple[int, ...]:
     """The coefficients of the product of the polynomials of groups, up to x^reach, up to a common factor."""
     if len(sizes) == 1:
