@@ -7,7 +7,7 @@ too large for that, the best of a few bundlings is used (`large`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -37,6 +37,7 @@ from privcube.strategies.proposal import Proposal
 
 _COVERINGS: Final[dict[Effort, int]] = {"fast": 2, "normal": 16, "thorough": 48}  # greedy starts, as time allows
 _BUNDLINGS: Final[dict[Effort, int]] = {"fast": 1, "normal": 4, "thorough": 8}  # for workloads too large to search
+_MOST_WITH_GRAM: Final = 50_000  # residuals of a large workload for which Gram bundles are tried
 _MOST_GRAMS: Final = 10  # Gram bundles to start from
 _MOST_BESIDE: Final = 3  # of the best plans without a Gram bundle that are tried beside one
 _MANY_TABLES: Final = 600  # greedy coverings of more take longer than a fast search
@@ -144,12 +145,33 @@ def _best_of_few(
 ) -> Plan:
     """The best of a few bundlings, each evaluated exactly."""
     progress(PLANNING, 0, None)
-    candidates = bundlings(workload, guarantee, frame, index, _BUNDLINGS[options.effort])
+    simple = bundlings(workload, guarantee, frame, index, _BUNDLINGS[options.effort])
+    candidates = [Proposal.of_bundles(frame, bundles, index) for bundles in simple]
+    if len(index.residuals) <= _MOST_WITH_GRAM:
+        candidates += _large_gram(workload, frame, index)
     plans: list[Plan] = []
     with suppress(Enough):
-        for number, bundles in enumerate(candidates):
+        for number, proposal in enumerate(candidates):
             if plans:
                 progress(PLANNING, number, len(candidates))
             with suppress(PlanError):
-                plans.append(plan_of(workload, guarantee, options, Proposal.of_bundles(frame, bundles, index)))
+                plans.append(plan_of(workload, guarantee, options, proposal))
     return min(plans, key=lambda made: made.weighted_variance)
+
+
+def _large_gram(workload: Workload, frame: Frame, index: WorkloadIndex) -> Iterator[Proposal]:
+    """A Gram bundle of all attributes, alone or beside the tables or coefficients that it leaves out."""
+    choices = Choices(workload, frame, index)
+    for column in gram_columns(choices, 1):
+        left = column.says <= 0
+        rest: list[list[list[QueryGroup]]] = [[]]
+        if left.any():
+            wanted = cells_groups(frame, workload)
+            spoken = choices.speaks([choices.choice(group) for group in wanted]) @ left
+            rest = [[[group] for group, missed in zip(wanted, spoken, strict=True) if missed]]
+            if all(own == (2,) for own in frame.fan_outs):
+                own = chain.from_iterable(residual_groups(choices, np.flatnonzero(left)))
+                rest.append([[choices.group(choice) for choice in own]])
+        for bundles in rest:
+            laws: list[Law] = ["max_norm"] * len(bundles)
+            yield Proposal.of_bundles(frame, [*bundles, column.form.groups()], index, [*laws, column.law])
