@@ -17,7 +17,8 @@ million times, as the events that count are rare there, and max-norm bundles PRI
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -25,15 +26,24 @@ import pytest
 from scipy.special import betaincinv, log_ndtr
 
 from privcube import ZCDP, ApproxDP, PureDP, Schema, Workload, plan
-from privcube.model.groups import MatrixGroup
-from privcube.planning.steps import with_bundles
-from privcube.sensitive.gate import SystemNoise, _noise
+from privcube.model.bundles import Gram, GramLayout, Law
+from privcube.model.frame import Frame
+from privcube.model.groups import GroupPart, MatrixGroup, group_rows
+from privcube.model.options import PlanOptions
+from privcube.model.plan import Plan
+from privcube.planning.search.closed_form import Choices
+from privcube.planning.search.gram import GramForm
+from privcube.planning.steps import plan_of, with_bundles
+from privcube.sensitive.gate import SystemNoise, _noise, _squares
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise, rounded_gaussian
+from privcube.strategies.proposal import Proposal
 
 RUNS = 1_000_000
 MATRIX_RUNS = 300_000
 GAUSSIAN_RUNS = 2_000_000
 BUNDLES = int(os.environ.get("PRIVCUBE_AUDIT_BUNDLES", "50000"))
+SLICED_RUNS = max(300_000, BUNDLES)
+SLICED_LEAST = 0.9 if BUNDLES >= 1_000_000 else 0.8  # of the promise that audits of bundles in slices must find
 RISK = 1e-3 / 2  # of each of the two bounds
 
 Scores = tuple[np.ndarray, np.ndarray]  # on both data sets
@@ -256,6 +266,90 @@ def test_bundles_in_slices_keep_their_promise_and_use_it_up() -> None:
 def test_slices_are_not_noised_together() -> None:
     """Records in two slices cost twice: were they noised together, by the larger norm, they would cost once."""
     assert caught(sliced_audit((0, 7), 1500), 1.0)
+
+
+# Sections and Gram bundles: every slice is a run of its own, and the gate draws thousands of them at once
+
+SLICES = 5_000
+SLICED_EPSILON = "0.5"
+SLICED = Schema.from_sizes({"s": SLICES, "a": 2, "b": 2})
+
+
+def sliced_plan(law: Law) -> Plan:
+    """Bundles of a and b, or of a alone, in slices of s."""
+    workload = Workload.tables(SLICED, [("s", "a"), ("s", "b")])
+    frame = Frame.natural(workload)
+    total = (GroupPart(0, 1),)
+    if law == "section":
+        groups = [total, *((*total, GroupPart(axis, 1)) for axis in (1, 2))]
+    else:
+        workload = Workload.tables(SLICED, [("s", "a")])
+        form = GramForm.of(Choices(workload, frame), [(1, 1)], ((0, 1),))
+        assert form is not None
+        groups = form.groups()
+    proposal = Proposal.of_bundles(frame, [groups], laws=[law])
+    return plan_of(workload, PureDP(SLICED_EPSILON), PlanOptions(strategy="search", budgets="iterated"), proposal)
+
+
+def slice_answers(made: Plan, runs: int, part: Fraction) -> Iterator[list[np.ndarray]]:
+    """The noise of each group in every slice, from a plan of this part of the scale."""
+    short = replace(made, guarantee=PureDP(made.guarantee.epsilon / part))
+    for _ in range(runs // SLICES):
+        rows = np.split(_noise(short, SystemNoise()), np.cumsum([group_rows(made.frame, g) for g in made.groups])[:-1])
+        yield [own.reshape(SLICES, -1) for own in rows]
+
+
+def section_audit(part: Fraction) -> Audit:
+    """A record in the first cells of a and b; the score is the norm that the noise falls with, before and after."""
+    made = sliced_plan("section")
+
+    def norm(groups: list[np.ndarray]) -> np.ndarray:
+        return np.max([np.abs(own).sum(axis=1) for own in groups], axis=0)
+
+    def scores(there: bool) -> np.ndarray:
+        found = []
+        for groups in slice_answers(made, SLICED_RUNS, part):
+            change = [np.eye(own.shape[1], dtype=np.int64)[:1] for own in groups]
+            answers = [own + there * one for own, one in zip(groups, change, strict=True)]
+            before = [own - one for own, one in zip(answers, change, strict=True)]
+            found.append((norm(before) - norm(answers)) / float(made.noise_scale(0)))
+        return np.concatenate(found)
+
+    return lambda: (scores(there=False), scores(there=True))
+
+
+def gram_audit(part: Fraction) -> Audit:
+    """A matrix below 0 is e^-trace times as likely with one more record, exactly: that is the best event there is."""
+    made = sliced_plan(Gram((1, 1)))
+    layout = GramLayout.of(made.frame, made.groups)
+    places = [layout.entries(at) for at in range(len(made.groups))]
+    scales = [
+        np.sqrt([float(square) for square in _squares(made, layout, number, own)]) for number, own in enumerate(places)
+    ]
+
+    def scores(there: bool) -> np.ndarray:
+        found = []
+        for groups in slice_answers(made, SLICED_RUNS, part):
+            matrix = np.zeros((SLICES, 2, 2))
+            for own, place, scale in zip(groups, places, scales, strict=True):
+                for column, (i, j) in enumerate(zip(place.left.tolist(), place.right.tolist(), strict=True)):
+                    entry = (own[:, column] + there) / scale[column]  # of a record of the first value, all are 1
+                    matrix[:, i, j] = matrix[:, j, i] = entry
+            found.append(np.where(np.linalg.eigvalsh(matrix)[:, -1] <= 0, 1.0, -1.0) * float(SLICED_EPSILON))
+        return np.concatenate(found)
+
+    return lambda: (scores(there=False), scores(there=True))
+
+
+@pytest.mark.parametrize("audit", [section_audit, gram_audit], ids=["section", "Gram"])
+def test_rounded_bundles_keep_their_promise_and_use_it_up(audit: Callable[[Fraction], Audit]) -> None:
+    claim = float(SLICED_EPSILON)
+    assert SLICED_LEAST * claim <= audited_epsilon(audit(Fraction(1)), claim) <= claim
+
+
+@pytest.mark.parametrize("audit", [section_audit, gram_audit], ids=["section", "Gram"])
+def test_rounded_bundles_with_too_little_noise_are_caught(audit: Callable[[Fraction], Audit]) -> None:
+    assert caught(audit(Fraction(7, 10)), float(SLICED_EPSILON))
 
 
 # Gaussian noise
