@@ -16,7 +16,7 @@ from privcube.model import sensitivity
 from privcube.model.groups import group_rows
 from privcube.model.slices import largest_scale
 from privcube.planning.steps import with_bundles
-from privcube.sensitive import gate
+from privcube.sensitive import brute_force, gate
 from privcube.sensitive.answers import exact_answers
 from privcube.sensitive.ledger import MemoryLedger
 from privcube.sensitive.sources import engine_for
@@ -76,7 +76,7 @@ def test_the_dearest_record_of_brute_force_costs_what_the_structure_says(
 ) -> None:
     made = plan(PAIRS, kind(2, neighbors=neighbors, max_rows_per_person=rows), strategy)  # type: ignore[arg-type]
     assert privacy_cost(made) <= 2
-    dearest = max(gate._price(made, change) for change in changes(made))
+    dearest = max(brute_force._price(made, change) for change in changes(made))
     if (strategy, neighbors) == ("residual", "replace_one"):  # no two records are the worst of every group at once
         assert privacy_cost(made) / 2 < dearest <= privacy_cost(made)
     else:
@@ -89,27 +89,27 @@ def test_a_change_in_two_slices_costs_both() -> None:
     sizes = [group_rows(made.frame, group) for group in made.groups]
     change = [np.zeros(size, dtype=np.int64) for size in sizes]
     change[0][0], change[1][-1] = 1, 1
-    assert gate._moved(made, (0, 1), change) == 2
+    assert brute_force._moved(made, (0, 1), change) == 2
     change[1][-1], change[1][0] = 0, 1
-    assert gate._moved(made, (0, 1), change) == 1
+    assert brute_force._moved(made, (0, 1), change) == 1
 
 
 def test_brute_force_goes_up_to_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """64 cells, and as many entries as it may take: checked. One more: not."""
     made = plan(Workload.all_kway(Schema.from_sizes({"a": 8, "b": 8}), 1), PureDP(1), "marginals")
     entries = 64 * made.rows
-    monkeypatch.setattr(gate, "_price", lambda *given: made.guarantee.capacity + 1)
+    monkeypatch.setattr(brute_force, "_price", lambda *given: made.guarantee.capacity + 1)
     for cells, most, seen in ((64, entries, True), (63, entries, False), (64, entries - 1, False)):
-        monkeypatch.setattr(gate, "_BRUTE_FORCE_CELLS", cells)
-        monkeypatch.setattr(gate, "_BRUTE_FORCE_ENTRIES", most)
+        monkeypatch.setattr(brute_force, "_BRUTE_FORCE_CELLS", cells)
+        monkeypatch.setattr(brute_force, "_BRUTE_FORCE_ENTRIES", most)
         if seen:
             with pytest.raises(errors.PlanError, match="every record within the guarantee"):
-                gate.verify_by_brute_force(made)
+                brute_force.verify_by_brute_force(made)
         else:
-            gate.verify_by_brute_force(made)
-    assert (gate._BRUTE_FORCE_CELLS, gate._BRUTE_FORCE_ENTRIES) != (64, 20_000)
+            brute_force.verify_by_brute_force(made)
+    assert (brute_force._BRUTE_FORCE_CELLS, brute_force._BRUTE_FORCE_ENTRIES) != (64, 20_000)
     monkeypatch.undo()
-    assert (gate._BRUTE_FORCE_CELLS, gate._BRUTE_FORCE_ENTRIES) == (64, 20_000)
+    assert (brute_force._BRUTE_FORCE_CELLS, brute_force._BRUTE_FORCE_ENTRIES) == (64, 20_000)
 
 
 def test_helmert_rows_below_several_nodes_are_priced() -> None:
@@ -175,11 +175,11 @@ def test_brute_force_prices_records_that_are_lost(case: str, monkeypatch: pytest
     schema, rows = LOSING[case]
     protected = PureDP(1, neighbors="replace_one", max_rows_per_person=rows)
     made = plan(Workload.tables(schema, [()]), protected, "marginals")
-    gate.verify_by_brute_force(made)
+    brute_force.verify_by_brute_force(made)
     scale = Plan.noise_scale
     monkeypatch.setattr(Plan, "noise_scale", lambda self, group: scale(self, group) / 10)
     with pytest.raises(errors.PlanError, match="every record within the guarantee"):
-        gate.verify_by_brute_force(made)
+        brute_force.verify_by_brute_force(made)
     with pytest.raises(errors.PlanError, match="a cost of at most 1"):
         verify_privacy(made)
 

@@ -26,7 +26,7 @@ import pytest
 from scipy.special import betaincinv, log_ndtr
 
 from privcube import ZCDP, ApproxDP, PureDP, Schema, Workload, plan
-from privcube.model.bundles import Gram, GramLayout, Law
+from privcube.model.bundles import Gram, GramLayout, Law, row_squares
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, MatrixGroup, group_rows
 from privcube.model.options import PlanOptions
@@ -34,7 +34,7 @@ from privcube.model.plan import Plan
 from privcube.planning.search.closed_form import Choices
 from privcube.planning.search.gram import GramForm
 from privcube.planning.steps import plan_of, with_bundles
-from privcube.sensitive.gate import SystemNoise, _noise, _squares
+from privcube.sensitive.gate import SystemNoise, _noise
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise, rounded_gaussian
 from privcube.strategies.proposal import Proposal
 
@@ -323,9 +323,8 @@ def gram_audit(part: Fraction) -> Audit:
     made = sliced_plan(Gram((1, 1)))
     layout = GramLayout.of(made.frame, made.groups)
     places = [layout.entries(at) for at in range(len(made.groups))]
-    scales = [
-        np.sqrt([float(square) for square in _squares(made, layout, number, own)]) for number, own in enumerate(places)
-    ]
+    squares = [row_squares(layout, own, made.noise_variance(number)) for number, own in enumerate(places)]
+    scales = [np.sqrt(np.array(own, dtype=np.float64)) for own in squares]
 
     def scores(there: bool) -> np.ndarray:
         found = []

@@ -17,7 +17,7 @@ from privcube.model.plan import Plan
 from privcube.model.sensitivity import bundle_factors
 from privcube.model.slices import joined, shared_cells, slice_count, slice_rows
 from privcube.planning.steps import with_bundles
-from privcube.sensitive import gate
+from privcube.sensitive import brute_force, gate
 from privcube.sensitive.noise import max_norm_noise
 
 FLAT = pc.Schema.from_sizes({"a": 2, "b": 3, "c": 4, "d": 2})
@@ -120,7 +120,7 @@ def test_no_change_costs_more_than_the_guarantee_and_one_costs_all(neighbors: st
 
     prices = [rows * norm(change) / scale for change in changes]
     assert max(prices) == made.guarantee.capacity == made.guarantee.epsilon  # type: ignore[union-attr]
-    gate.verify_by_brute_force(made)
+    brute_force.verify_by_brute_force(made)
 
 
 def test_noise_is_independent_between_slices_and_as_large_as_stated() -> None:

@@ -13,8 +13,8 @@ import pytest
 import privcube as pc
 from privcube.accuracy.layout import Layout
 from privcube.sensitive.answers import exact_answers
+from privcube.sensitive.brute_force import _price
 from privcube.sensitive.engine import CountRequest
-from privcube.sensitive.gate import _price
 from privcube.sensitive.sources import engine_for
 
 STRATEGIES = ("base_counts", "marginals", "fourier", "hierarchy", "wavelet")

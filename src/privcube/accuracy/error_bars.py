@@ -18,14 +18,15 @@ See THEORY section 11.1.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Final, get_args
 
 import numpy as np
 
+from privcube.accuracy.errors.bundles import BundleErrors
+from privcube.accuracy.errors.row_weights import energies, row_norms, row_weights, squares_in_slices
 from privcube.accuracy.intervals import ErrorLaw, TableErrors, is_wide
 from privcube.accuracy.layout import recovered_table
 from privcube.accuracy.moments import (
@@ -36,26 +37,18 @@ from privcube.accuracy.moments import (
 )
 from privcube.accuracy.published import padded_cells, published_rows
 from privcube.accuracy.structure import group_family
-from privcube.algebra.bundle_moments import gram_fourth_cumulant
 from privcube.algebra.lattice import Floats, Integers, ResidualIndex, silenced
-from privcube.algebra.residuals import from_residuals, helmert_rows, level_slice, square_rows, to_residuals
-from privcube.algebra.section import GroupWeights, section_fourth_moment
+from privcube.algebra.residuals import from_residuals, level_slice, to_residuals
 from privcube.errors import Plain, PlanError
-from privcube.model.bundles import Gram, GramLayout, Law, section_shape
-from privcube.model.frame import Frame
 from privcube.model.groups import (
-    GroupPart,
     PartKind,
     QueryGroup,
     cells_groups,
     has_helmert,
     product_groups,
-    row_weights,
-    square_weights,
 )
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
-from privcube.model.slices import shared_cells, slice_rows
 from privcube.model.workload import Axis, Table, table_name
 
 _MANY_TABLES: Final = 20_000  # beyond this, residuals are looked up on demand to save memory
@@ -93,7 +86,7 @@ class ErrorBars:
         laplace = self._weighted_by[self._single].tolist()
         self._fourth_cumulants = np.array([fourth_cumulant("laplace", variance) for variance in laplace])
         laws = zip(bundles, plan.noise_laws, strict=False)
-        self._bundled = [_Bundle.of(plan, bundle, law) for bundle, law in laws if len(bundle) > 1]
+        self._bundled = [BundleErrors.of(plan, bundle, law) for bundle, law in laws if len(bundle) > 1]
         self._known_energies: dict[str | Axis, tuple[Floats, int]] = {}
 
     @cached_property
@@ -147,16 +140,16 @@ class ErrorBars:
         """The variance of every published number of a table."""
         for entry in table:
             if entry not in self._known_energies:
-                self._known_energies[entry] = _energies(self._frame, entry)
-        energies = [self._known_energies[entry] for entry in table]
+                self._known_energies[entry] = energies(self._frame, entry)
+        known = [self._known_energies[entry] for entry in table]
         scale = math.prod([padded_cells(self._frame, entry) for entry in table])
-        total = np.zeros([len(own) for own, _ in energies])
+        total = np.zeros([len(own) for own, _ in known])
         for levels, number in self._residuals(table):
             if self._precisions[number] <= 0:
                 raise PlanError(table_name(table), expected="a table that the measurements determine")
             term = np.full((), self._spread[number] / self._precisions[number] ** 2)
             start = 0
-            for own, axes in energies:
+            for own, axes in known:
                 column = own.reshape(len(own), -1)[:, np.ravel_multi_index(levels[start : start + axes], own.shape[1:])]
                 term = np.multiply.outer(term, column)
                 start += axes
@@ -203,10 +196,10 @@ class ErrorBars:
         _, first, same = np.unique(alike, axis=0, return_index=True, return_inverse=True)
         insides = [[part for part in self._groups[group] if part.axis in own_axes] for group in kept[first].tolist()]
         rows = [
-            _row_weights(self._frame, footprint, smoothed, inside, told)
+            row_weights(self._frame, footprint, smoothed, inside, told)
             for inside, told in zip(insides, self._told[kept[first]].tolist(), strict=True)
         ]
-        norms = [_row_norms(self._frame, footprint, inside) for inside in insides]
+        norms = [row_norms(self._frame, footprint, inside) for inside in insides]
         steps = np.array([np.max(np.abs(own) / norm) for (own, _), norm in zip(rows, norms, strict=True)])
         powers = np.array([_powers(*each) for each in rows])[same.ravel()]
         widths = self._widths[kept]
@@ -236,7 +229,7 @@ class ErrorBars:
 
     def _fourth_of(
         self,
-        bundle: _Bundle,
+        bundle: BundleErrors,
         footprint: QueryGroup,
         rows: Sequence[tuple[Floats, int]],
         patterns: dict[int, tuple[int, float]],
@@ -247,7 +240,7 @@ class ErrorBars:
         if not chosen:
             return 0.0
         squares_of = {
-            at: _squares_in_slices(self._frame, footprint, rows[at], bundle.levels)
+            at: squares_in_slices(self._frame, footprint, rows[at], bundle.levels)
             for at in {patterns[group][0] for group in chosen}
         }
         scaled = np.array([patterns[group][1] * self._weighted_by[group] ** 2 for group in chosen])[:, None]
@@ -282,84 +275,6 @@ class ErrorBars:
         return coordinates
 
 
-@dataclass(frozen=True)
-class _Bundle:
-    """A bundle of several groups, whose noise is drawn slice by slice."""
-
-    law: Law
-    dimension: int  # of a Gram matrix; 0 for other laws
-    bound: frozenset[int]  # groups of cells on a section, and its total
-    variances: dict[int, float]  # per group
-    scale: float
-    levels: dict[int, int]  # by axis, the level of the cells that all groups share
-    slices: int
-    rows: dict[int, int]  # per group, its rows in one slice
-
-    @classmethod
-    def of(cls, plan: Plan, groups: Sequence[int], law: Law) -> _Bundle:
-        together = [plan.groups[group] for group in groups]
-        slices, rows = slice_rows(plan.frame, together)
-        variances = {group: float(plan.noise_variance(group)) for group in groups}
-        dimension = GramLayout.of(plan.frame, together).dimension if isinstance(law, Gram) else 0
-        bound = section_shape(plan.frame, together).bound if law == "section" else ()
-        return cls(
-            law,
-            dimension,
-            frozenset(groups[at] for at in bound),
-            variances,
-            float(plan.noise_scale(groups[0])),
-            dict(shared_cells(together)),
-            slices,
-            dict(zip(groups, rows, strict=True)),
-        )
-
-    def fourth_cumulant(self, chosen: Sequence[int], squares: Floats, fourths: Floats) -> float:
-        """The fourth cumulant of the weighted sum over some groups of the bundle.
-
-        `squares` are the sums of r^2 over the rows of each group in a slice; slices that differ only on axes that the
-        table lacks, or below its level, share a column. `fourths` are the sums of r^4 over all rows of a group.
-        """
-        alike = self.slices / squares.shape[1]  # slices per column, each with an equal part of its sums
-        squares = squares / alike
-        fourths = fourths[:, None] / self.slices
-        if isinstance(self.law, Gram):
-            spread = np.array([self.variances[group] for group in chosen]) @ squares
-            return float(alike * np.sum(gram_fourth_cumulant(spread, self.dimension)))
-        if self.law == "section":
-            return float(alike * np.sum(self._on_section(chosen, squares, fourths)))
-        m = float(sum(self.rows.values()))
-        n = np.array([self.rows[group] for group in chosen], dtype=np.float64)[:, None]
-        second = 2 * squares / ((n + 1) * (n + 2))
-        same = (24 * fourths + 12 * (squares**2 - fourths)) / ((n + 1) * (n + 2) * (n + 3) * (n + 4))
-        other = 3 * (second.sum(axis=0) ** 2 - np.sum(second**2, axis=0))
-        radius_four = (m + 1) * (m + 2) * (m + 3) * (m + 4) * self.scale**4
-        variance = (m + 1) * (m + 2) * self.scale**2 * second.sum(axis=0)
-        return float(alike * np.sum(radius_four * (same.sum(axis=0) + other) - 3 * variance**2))
-
-    def _on_section(self, chosen: Sequence[int], squares: Floats, fourths: Floats) -> Floats:
-        """The fourth cumulant of the sum over each slice; a sum of cubes is at most sqrt(sum r^2 sum r^4)."""
-        total, *others = self.rows
-        bound, free = (
-            Counter(self.rows[group] for group in others if (group in self.bound) == is_bound)
-            for is_bound in (True, False)
-        )
-        spread = np.array([self.variances[group] for group in chosen]) @ squares
-        columns, back = np.unique(squares, axis=1, return_inverse=True)
-        found = []
-        for column in columns.T.tolist():
-            kinds: tuple[list[GroupWeights], list[GroupWeights]] = ([], [])
-            at = 0.0
-            for group, square, fourth in zip(chosen, column, fourths[:, 0].tolist(), strict=True):
-                if group == total:
-                    at = math.sqrt(square)
-                else:
-                    fourth = min(fourth, square**2)
-                    weights = GroupWeights(self.rows[group], square, math.sqrt(square * fourth), fourth)
-                    kinds[group not in self.bound].append(weights)
-            found.append(section_fourth_moment(bound, free, at, *kinds))
-        return np.asarray(self.scale**4 * np.array(found)[back.ravel()] - 3 * spread**2)
-
-
 def _drawn_at_most(plan: Plan) -> Floats:
     """The variances of the noise drawn; for Helmert rows, which differ slightly, an upper bound on all of them."""
     exact, continuous = exact_noise_variances(plan), plan.noise_variances()
@@ -386,95 +301,3 @@ def _draws(
         counts.append(np.full(rows.size, number * repeated * times))
         parameters.append(np.ravel(variance * np.ones_like(rows) * norms**2))
     return np.concatenate(weights), np.concatenate(counts), np.concatenate(parameters)
-
-
-def _row_norms(frame: Frame, footprint: QueryGroup, inside: Sequence[GroupPart]) -> Floats:
-    """The norm of every Helmert row of a group, by which `_row_weights` divides; 1 for all other rows."""
-    part_of = {part.axis: part for part in inside}
-    norms = np.ones((1,) * len(footprint))
-    for at, (axis, level, _) in enumerate(footprint):
-        part = part_of.get(axis, GroupPart(axis, 0))
-        if part.kind in ("helmert", "squares") and part.level <= level:
-            own = np.sqrt(row_weights(frame, (part,)))
-            norms = norms * own.reshape([-1 if axis_at == at else 1 for axis_at in range(len(footprint))])
-    return norms
-
-
-def _squares_in_slices(
-    frame: Frame, footprint: QueryGroup, weights: tuple[Floats, int], level_of: dict[int, int]
-) -> Floats:
-    """The sums of r^2 over rows in the same slice; slices that the table cannot distinguish are combined."""
-    rows, repeats = weights
-    squares = rows**2 * repeats
-    for at, (axis, level, _) in enumerate(footprint):
-        kept = frame.sizes[axis][min(level_of.get(axis, 0), level)]
-        squares = squares.reshape(*squares.shape[:at], kept, -1, *squares.shape[at + 1 :]).sum(axis=at + 1)
-    return np.asarray(squares.reshape(-1))
-
-
-def _row_weights(
-    frame: Frame, footprint: QueryGroup, smoothed: Floats, inside: Sequence[GroupPart], told: Sequence[int]
-) -> tuple[Floats, int]:
-    """The recovery weights r of the rows of a group, and how many rows share each weight.
-
-    Cells of a table are averaged over axes that the group lacks, summed to the group's level on axes it has, and
-    repeated for all their children where the group is finer; contrast and Helmert rows are differences of these sums.
-    If another group tells the sums of some cells, the levels of which are `told`, the weights sum to 0 in each of them.
-    """
-    part_of = {part.axis: part for part in inside}
-    answers, repeats = smoothed, 1
-    for at, (axis, level, _) in enumerate(footprint):
-        sizes = frame.sizes[axis]
-        part = part_of.get(axis, GroupPart(axis, 0))
-        if part.level > level:
-            if part.kind != "cells":
-                return np.zeros_like(smoothed), 1
-            repeats *= sizes[part.level] // sizes[level]
-            answers = answers / sizes[part.level]
-            continue
-        lead, tail = answers.shape[:at], answers.shape[at + 1 :]
-        answers = answers.reshape(*lead, sizes[part.level], -1, *tail).sum(axis=at + 1) / sizes[level]
-        if part.kind != "cells":
-            children = frame.fan_outs[axis][part.level - 1]
-            rows = helmert_rows(children).astype(np.float64)
-            if part.kind == "helmert":
-                rows /= np.sqrt((rows**2).sum(axis=1, keepdims=True))
-            elif part.kind == "squares":
-                rows = square_rows(children) / np.sqrt(square_weights(children))[:, None]
-            families = np.moveaxis(answers, at, -1).reshape(*lead, *tail, -1, rows.shape[1]) @ rows.T
-            answers = np.moveaxis(families.reshape(*lead, *tail, -1), -1, at)
-    return (answers - _means(frame, footprint, answers, told) if told[-1] else answers), repeats
-
-
-def _means(frame: Frame, footprint: QueryGroup, rows: Floats, told: Sequence[int]) -> Floats:
-    """The mean of the rows in every cell of the told levels, in the place of each of them."""
-    means = rows
-    for at, (axis, level, _) in enumerate(footprint):
-        kept = min(frame.sizes[axis][min(told[axis], level)], rows.shape[at])
-        blocks = means.reshape(*means.shape[:at], kept, -1, *means.shape[at + 1 :])
-        means = np.broadcast_to(blocks.mean(axis=at + 1, keepdims=True), blocks.shape).reshape(rows.shape)
-    return means
-
-
-def _energies(frame: Frame, entry: str | Axis) -> tuple[Floats, int]:
-    """|Pi_b q|^2 for every published number q of an entry and all levels b of its axes, and the number of axes."""
-    (footprint,) = cells_groups(frame, [recovered_table(frame, (entry,))])
-    rows = published_rows(frame, entry)
-    sizes = [frame.sizes[part.axis][: part.level + 1] for part in footprint]
-    if rows is None:  # single cells, all with the same energies
-        own = np.ones(())
-        for chain in sizes:
-            own = np.multiply.outer(own, np.diff(np.array(chain), prepend=0) / chain[-1])
-        return np.broadcast_to(own, (padded_cells(frame, entry), *own.shape)), len(footprint)
-    means = np.zeros((len(rows), *(len(chain) for chain in sizes)))
-    for levels in np.ndindex(*means.shape[1:]):
-        averaged = rows.reshape(len(rows), *(chain[-1] for chain in sizes))
-        width = 1
-        for at, (chain, level) in enumerate(zip(sizes, levels, strict=True), start=1):
-            share = chain[-1] // chain[level]
-            blocks = averaged.reshape(*averaged.shape[:at], chain[level], share, *averaged.shape[at + 1 :])
-            averaged, width = blocks.mean(axis=at + 1), width * share
-        means[(slice(None), *levels)] = width * np.sum(averaged.reshape(len(rows), -1) ** 2, axis=1)
-    for axis in range(1, means.ndim):
-        means = np.diff(means, axis=axis, prepend=0)
-    return means, len(footprint)

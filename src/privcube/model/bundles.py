@@ -184,6 +184,18 @@ class GramLayout:
         return Entries(nodes[:, one].ravel(), nodes[:, other].ravel(), weights * len(nodes))
 
 
+def row_squares(layout: GramLayout, entries: Entries, variance: Fraction) -> list[Fraction]:
+    """The squared scales of a group's rows, given its sigma^2: those by which W1 - W2 is multiplied.
+
+    An entry of W1 - W2 has variance (d+1)/2, on the diagonal d+1. Where rows of a group are on the diagonal and
+    elsewhere (squares), sigma^2 is for those elsewhere.
+    """
+    is_total = not np.any(entries.right)
+    unit = variance / (layout.dimension + 1) * (1 if is_total else 2)
+    known = {weight: unit * weight for weight in set(entries.weights)}
+    return [known[weight] for weight in entries.weights]
+
+
 def _above(frame: Frame, axis: int, slicing: dict[int, int]) -> int:
     """How many slices there are along an axis."""
     return frame.sizes[axis][slicing.get(axis, 0)]

@@ -33,16 +33,15 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations
-from math import isqrt
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privcube.accuracy.layout import Layout
-from privcube.accuracy.privacy import is_within, may_lose_rows, verify_privacy
-from privcube.errors import Plain, PlanError
-from privcube.model.bundles import Entries, Gram, GramLayout, section_shape
+from privcube.accuracy.privacy import verify_privacy
+from privcube.errors import PlanError
+from privcube.model.bundles import Gram, GramLayout, row_squares, section_shape
 from privcube.model.groups import Group, MatrixGroup, SketchGroup, group_rows, row_weights
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
@@ -51,6 +50,7 @@ from privcube.model.slices import joined, shared_cells, slice_count, slice_rows
 from privcube.progress import Progress, silent
 from privcube.sensitive import noise
 from privcube.sensitive.answers import exact_answers
+from privcube.sensitive.brute_force import verify_by_brute_force
 from privcube.sensitive.engine import CountRequest, Engine, Ledger
 from privcube.sensitive.noise.bits import system_words
 from privcube.sensitive.noise.gaussian import check_variance
@@ -59,9 +59,6 @@ from privcube.sensitive.noise.laplace import check_scale
 from privcube.sensitive.noise.max_norm import check_bundle
 from privcube.sensitive.noise.rounded_gaussian import check_rounded_variance
 from privcube.sensitive.noise.section import check_section
-
-_BRUTE_FORCE_CELLS: Final = 64
-_BRUTE_FORCE_ENTRIES: Final = 20_000
 
 Integers = NDArray[np.int64]
 
@@ -269,7 +266,9 @@ def _gram_noise(plan: Plan, bundle: Sequence[int], source: Noise) -> dict[int, I
     groups = [plan.groups[group] for group in bundle]
     slicing, layout = shared_cells(groups), GramLayout.of(plan.frame, groups)
     entries = [layout.entries(at) for at in range(len(groups))]
-    squares = [square for at, number in enumerate(bundle) for square in _squares(plan, layout, number, entries[at])]
+    squares: list[Fraction] = []
+    for at, own in enumerate(bundle):
+        squares += row_squares(layout, entries[at], plan.noise_variance(own))
     number = {square: at for at, square in enumerate(dict.fromkeys(squares))}
     which = np.array([number[square] for square in squares], dtype=np.int64)
     left, right = (np.concatenate([each[side] for each in entries]) for side in (0, 1))
@@ -279,17 +278,6 @@ def _gram_noise(plan: Plan, bundle: Sequence[int], source: Noise) -> dict[int, I
         number: joined(plan.frame, group, slicing, draws[:, end - len(each.left) : end])
         for number, group, each, end in zip(bundle, groups, entries, ends, strict=True)
     }
-
-
-def _squares(plan: Plan, layout: GramLayout, number: int, entries: Entries) -> list[Fraction]:
-    """The squared scales of a group's rows: a Wishart difference of d dimensions has variance (d+1)/2, or d+1 if i = j.
-
-    Where rows of a group are on the diagonal and elsewhere (squares), `noise_variance` is for those elsewhere.
-    """
-    on_diagonal = not np.any(entries.right)
-    unit = plan.noise_variance(number) / (layout.dimension + 1) * (1 if on_diagonal else 2)
-    known = {weight: unit * weight for weight in set(entries.weights)}
-    return [known[weight] for weight in entries.weights]
 
 
 def _tables_for(plan: Plan) -> tuple[tuple[tuple[str, ...], ...], list[tuple[str, ...]]]:
@@ -320,133 +308,3 @@ def _tables_for(plan: Plan) -> tuple[tuple[tuple[str, ...], ...], list[tuple[str
 
 def _axes_of(plan: Plan, name: str) -> int:
     return len(plan.frame.footprint(plan.workload.schema[name])) if plan.frame.kind == "binary" else 1
-
-
-def verify_by_brute_force(plan: Plan) -> None:
-    """On a small domain, price every column of S, or pair of columns, as the answering code really has them."""
-    schema = plan.workload.schema
-    cells = schema.domain_size
-    if cells > _BRUTE_FORCE_CELLS or cells * plan.rows > _BRUTE_FORCE_ENTRIES:
-        return
-    layout = Layout(plan.frame)
-    units = np.eye(cells, dtype=np.int64).reshape(cells, *schema.shape)
-    tables = [schema.names] * len(plan.groups)
-    columns = [exact_answers(layout, plan.groups, tables, {schema.names: unit}.__getitem__) for unit in units]
-    if plan.guarantee.neighbors == "replace_one":
-        changes = [
-            [left - right for left, right in zip(one, other, strict=True)] for one, other in combinations(columns, 2)
-        ]
-        changes += columns if may_lose_rows(plan) else []
-    else:
-        changes = columns
-    gram = _gram_price(plan, columns) * (2 if plan.guarantee.neighbors == "replace_one" else 1)
-    dearest = max((gram + _price(plan, change) for change in changes), default=Fraction(0))
-    if dearest > plan.guarantee.capacity or (dearest and not is_within(dearest, plan.guarantee)):
-        raise PlanError("plan", expected="every record within the guarantee", given=Plain("one that costs more"))
-
-
-def _moved(plan: Plan, bundle: Sequence[int], change: Sequence[Integers]) -> int:
-    """The norm that the noise of a bundle falls with: over its slices, the sum of the groups' largest L1 norm."""
-    groups = [plan.groups[group] for group in bundle]
-    slicing = shared_cells(groups) if len(groups) > 1 else ()
-    largest = np.zeros(slice_count(plan.frame, slicing), dtype=np.int64)
-    for number, group in zip(bundle, groups, strict=True):
-        own = np.repeat(np.arange(len(largest))[:, None], len(change[number]) // len(largest), axis=1)
-        moved = np.zeros_like(largest)
-        np.add.at(moved, joined(plan.frame, group, slicing, own), np.abs(change[number]))
-        largest = np.maximum(largest, moved)
-    return int(largest.sum())
-
-
-def _price(plan: Plan, change: Sequence[Integers]) -> Fraction:
-    """What one moved record costs, if it is in the data as often as a person may be."""
-    times = plan.guarantee.max_rows_per_person
-    if isinstance(plan.guarantee, PureDP):
-        total = Fraction(0)
-        for bundle, law in zip(plan.noised_together, plan.noise_laws, strict=True):
-            if law == "section":
-                _require_section(plan, bundle, change)
-            if not isinstance(law, Gram):
-                total += times * _moved(plan, bundle, change) / plan.noise_scale(bundle[0])
-        return total
-    mu_squared = sum(
-        (
-            Fraction(times**2 * moved**2, weight) / plan.noise_variance(number)
-            for number, group in enumerate(plan.groups)
-            for moved, weight in zip(change[number].tolist(), row_weights(plan.frame, group), strict=True)
-            if moved
-        ),
-        Fraction(0),
-    )
-    return mu_squared if plan.guarantee.noise == "rounded_gaussian" else mu_squared / 2
-
-
-def _require_section(plan: Plan, bundle: Sequence[int], change: Sequence[Integers]) -> None:
-    """Refuse a change that leaves the section on which the noise of a bundle lies."""
-    groups = [plan.groups[group] for group in bundle]
-    slicing, shape = shared_cells(groups), section_shape(plan.frame, groups)
-    slices = slice_count(plan.frame, slicing)
-    own = [np.repeat(np.arange(slices)[:, None], rows, axis=1) for rows in shape.rows]
-    for at in shape.bound:
-        moved = np.zeros(slices, dtype=np.int64)
-        np.add.at(moved, joined(plan.frame, groups[at], slicing, own[at]), change[bundle[at]])
-        if not np.array_equal(moved, change[bundle[0]]):
-            raise PlanError("plan", expected="groups whose sums move alike in a bundle on a section")
-
-
-def _gram_price(plan: Plan, columns: Sequence[Sequence[Integers]]) -> Fraction:
-    """What the dearest record costs in all Gram bundles: the trace of its matrix, in units of the noise.
-
-    A row of the matrix is v_0 times all of v, so it tells v, and with it every other entry that is measured.
-    """
-    times, total = plan.guarantee.max_rows_per_person, Fraction(0)
-    for bundle, law in zip(plan.noised_together, plan.noise_laws, strict=True):
-        if isinstance(law, Gram):
-            total += times * max(_trace(plan, bundle, column) for column in columns)
-    return total
-
-
-def _trace(plan: Plan, bundle: Sequence[int], column: Sequence[Integers]) -> Fraction:
-    """The trace of the matrix v v' of a record, from its answers over the scales of their noise."""
-    groups = [plan.groups[group] for group in bundle]
-    slicing, layout = shared_cells(groups), GramLayout.of(plan.frame, groups)
-    slices = slice_count(plan.frame, slicing)
-    found: dict[tuple[int, int, int], tuple[int, Fraction]] = {}  # slice, left, right: sign and square of an entry
-    for at, number in enumerate(bundle):
-        entries = layout.entries(at)
-        places = np.arange(slices)[:, None] * len(entries.left) + np.arange(len(entries.left))
-        squares = _squares(plan, layout, number, entries)
-        rows = joined(plan.frame, groups[at], slicing, places)
-        for place, moved in zip(rows.tolist(), column[number].tolist(), strict=True):
-            where, entry = divmod(place, len(entries.left))
-            key = (where, int(entries.left[entry]), int(entries.right[entry]))
-            found[key] = (moved > 0) - (moved < 0), moved**2 / squares[entry]
-    trace = Fraction(0)
-    for where in range(slices):
-        if (where, 0, 0) not in found:
-            raise PlanError("plan", expected="the total among the groups of a Gram bundle")
-        if not found[where, 0, 0][1]:
-            if any(square for (own, _, _), (_, square) in found.items() if own == where):
-                raise PlanError("plan", expected="a matrix of rank 1 for every record")
-            continue
-        first = _root(found[where, 0, 0][1])
-        size = {0: (1, first)}
-        for coordinate in range(1, layout.dimension):
-            sign, square = found.get((where, 0, coordinate), (0, None))
-            if square is None:
-                raise PlanError("plan", expected="every coordinate of a Gram bundle by itself among its groups")
-            size[coordinate] = (sign, square / first)
-        for (own, left, right), (sign, square) in found.items():
-            (one, one_square), (other, other_square) = size[left], size[right]
-            if own == where and (square != one_square * other_square or sign != one * other):
-                raise PlanError("plan", expected="a matrix of rank 1 for every record")
-        trace += sum((square for _, square in size.values()), Fraction(0))
-    return trace
-
-
-def _root(square: Fraction) -> Fraction:
-    """The root of a fraction that must have one."""
-    root = Fraction(isqrt(square.numerator), isqrt(square.denominator))
-    if root**2 != square:
-        raise PlanError("plan", expected="a scale of the total that is a fraction")
-    return root
