@@ -123,6 +123,36 @@ def test_rounding_at_the_border_takes_more_bits(square: Fraction, script: Any) -
         )
 
 
+def test_rounding_just_above_the_border() -> None:
+    """f z^2 / 2 as little above k + 1/2 as 64 bits of z allow rounds to k + 1, and as little below it to k."""
+    square, count = Fraction(10**13, 7), 300
+    for above in (1, 0):
+        deviates = []
+        for k in range(count):
+            root = isqrt(isqrt(int((2 * k + 1) ** 2 / square * 64**4 * 2**256))) + above  # f z^2 = 2 k + 1
+            deviates += [(root >> 64, root % 2**64, False), *[(0, 0, False)] * 3]
+        found = matrices_of(deviates, count, 1, zeros).rounded(*upper(1), [square], np.zeros(1, dtype=np.int64))
+        assert (found[:, 0] == np.arange(count) + above).all()
+
+
+def test_rounding_where_the_cut_is_too_high() -> None:
+    """f (z1^2 - z2^2) / 2 just below k + 1/2, where cutting the digits of z2 alone leaves more than that."""
+    factor, count = 10**6, 200
+    deviates, rng = [], np.random.default_rng(2)
+    for k in range(count):
+        second = (int(rng.integers(64, 100)) << 64) + (int(rng.integers(0, 2**42)) << 22) + 2**22 - 1  # times 2^70
+        first = isqrt(Fraction(2 * k + 1, factor) * 2**140 // 1 + second**2) >> 22 << 22
+        deviates += [(first >> 64, first % 2**64, False), (0, 0, False), (second >> 64, second % 2**64, False)]
+        deviates.append((0, 0, False))
+    made = matrices_of(deviates, count, 1, zeros)
+    exact = [floor(factor * value[0, 0] / 2 + Fraction(1, 2)) for value in exact_entries(deviates, count, 1)]
+    assert exact == list(range(count))
+    bits, x, _ = made._products()
+    assert np.mean(x[:, 0, 0] * (factor / 2.0 ** (bits + 1)) > np.arange(count) + 0.5) > 0.5
+    found = made.rounded(*upper(1), [Fraction(factor**2)], np.zeros(1, dtype=np.int64))
+    assert found[:, 0].tolist() == exact
+
+
 def test_impossible_deviates_take_the_long_way() -> None:
     """Rows whose squares sum to more than 2^14 leave nothing known in 64 bits; the result is right all the same."""
     dimension = 50
