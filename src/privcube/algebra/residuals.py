@@ -6,7 +6,7 @@ The differences of the f_l cells of one parent sum to zero, so the last is omitt
 coordinates, in counts of level l. Tables that agree have the same coordinates, whichever table they are computed
 from; this is what lets recovery proceed residual by residual (THEORY section 2).
 
-See THEORY section 4.
+See THEORY sections 4 and 7.
 """
 
 from __future__ import annotations
