@@ -1,4 +1,4 @@
-"""Range and prefix queries on a chain: their energy at each level, and the nodes that add up to them. Zone: PUBLIC.
+"""Ranges, prefixes and groups of cells on a chain: their energy at each level, and the nodes of ranges. Zone: PUBLIC.
 
 See THEORY section 2.
 """
@@ -51,6 +51,23 @@ def energies(queries: Queries, sizes: Sequence[int], positions: Sequence[int]) -
         block = np.asarray(positions) // (leaves // size)
         total = float(products[block[:, None] == block].sum())
         kept.append(total * size / leaves**2 / queries_in_all)
+    return tuple(float(energy) for energy in np.diff([0.0, *kept]))
+
+
+def group_energies(sizes: Sequence[int], group_of: Integers) -> tuple[float, ...]:
+    """For every level l of a chain, the mean of |Pi_l q|^2 over groups q of its leaves, divided by the leaves.
+
+    |P_l q|^2 is the sum over the blocks of level l of the squared number of leaves of q in them, divided by the length.
+
+    >>> group_energies((1, 3), np.array([0, 0, 1]))  # (4/3 + 1/3) / 2 and (2 + 1) / 2, the difference of the two
+    (0.277..., 0.222...)
+    """
+    leaves, groups = sizes[-1], int(group_of.max()) + 1
+    kept = []
+    for size in sizes:
+        block = np.arange(leaves) // (leaves // size)
+        _, inside = np.unique(block * groups + group_of, return_counts=True)
+        kept.append(float(np.sum(inside.astype(np.float64) ** 2)) * size / leaves**2 / groups)
     return tuple(float(energy) for energy in np.diff([0.0, *kept]))
 
 

@@ -6,8 +6,8 @@ in section 3.2 for structured S). A query q then has variance sum_b |Pi_b q|^2 /
 over axes. Each axis is normalized by its number of leaves, so the size N of the domain never appears:
   f of cells(m) = 1/s_m on levels 0..m, of contrast(m) = 2/s_m and of helmert(m) = 1/s_m on level m;
   |Pi_l q|^2 of a cell at level m = (s_l - s_(l-1)) / s_m^2 on levels l = 0..m (with s_(-1) = 0).
-Queries are the published numbers. Where an axis is padded, these are not single cells (`privcube.accuracy.published`),
-and the axes of an attribute are handled together.
+Queries are the published numbers. Where an axis is padded, or lacks the level of a table, these are not single cells
+(`privcube.accuracy.published`), and the axes of an attribute are handled together.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privcube.accuracy.published import is_padded, mean_energies
-from privcube.accuracy.ranges import energies
+from privcube.accuracy.published import group_of_cells, has_single_cells, is_padded, mean_energies
+from privcube.accuracy.ranges import energies, group_energies
 from privcube.algebra.lattice import Family, Floats, Incidence, Integers, Part, ResidualIndex
 from privcube.errors import Plain, PlanError, counted
 from privcube.model.frame import Frame
@@ -149,7 +149,7 @@ def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
     """How strongly one axis of a table depends on the levels of the frame's axes."""
     axis = Axis.of(entry)
     attribute = frame.schema[axis.attribute]
-    if axis.queries == "cells" and (frame.kind == "binary" or not is_padded(frame, axis)):
+    if axis.queries == "cells" and (frame.kind == "binary" or has_single_cells(frame, axis)):
         return tuple(cells_part(frame, number, level) for number, level in frame.footprint(attribute, axis.level))
     if frame.kind == "binary":
         raise PlanError(
@@ -160,18 +160,22 @@ def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
     ((number, level),) = frame.footprint(attribute, axis.level)
     if is_padded(frame, axis):
         return (Part(number, tuple((mean_energies(frame, entry) / frame.sizes[number][level]).tolist())),)
+    group_of = group_of_cells(frame, entry)
+    if group_of is not None:
+        places = np.argsort(frame.positions(attribute, frame.source(attribute, axis.level)))
+        return (Part(number, group_energies(frame.sizes[number][: level + 1], group_of[places])),)
     positions = frame.positions(attribute)[: attribute.ordered_cells]
     return (Part(number, energies(axis.queries, frame.sizes[number], positions)),)
 
 
 def _on_padded_bits(workload: Workload, frame: Frame, residuals: ResidualIndex, asks: Incidence) -> Incidence:
-    """Correct `asks` for attributes with padded cells, whose published numbers are not products over bits."""
+    """Correct `asks` for attributes whose published numbers are not single cells, and hence no products over bits."""
     factor = asks.factor.copy()
     vectors: Integers | None = None
     for entry in dict.fromkeys(entry for table in workload for entry in table):
         axis = Axis.of(entry)
         attribute = frame.schema[axis.attribute]
-        if is_padded(frame, axis):
+        if not has_single_cells(frame, axis):
             vectors = residuals.level_vectors() if vectors is None else vectors
             energy = mean_energies(frame, entry)
             bits = vectors[:, [number for number, _ in frame.footprint(attribute, axis.level)]]

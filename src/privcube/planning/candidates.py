@@ -17,11 +17,12 @@ from privcube.model.options import PlanOptions, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Workload
+from privcube.planning.frames import asks_for_single_cells, frames
 from privcube.planning.search.search import search_plan
 from privcube.planning.steps import at_best, plan_of
 from privcube.planning.trees import best_tree, branchings
 from privcube.progress import COMPARING, Progress, silent
-from privcube.strategies import STRATEGIES
+from privcube.strategies import STRATEGIES, residual
 
 _MOST_COMPARED: Final = 10_000  # tables; for more, comparing takes too long and "auto" uses only the search
 _NARROW: Final = 2  # epsilon per row changed; continuous and whole-number variances differ by 1 % at noise of scale 3
@@ -45,7 +46,7 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     Under a pure guarantee the search goes first. It starts from the paper's strategies on the natural axes (base
     counts, marginals, clusters, and Fourier coefficients of binary attributes), so its plan is at least as good, and
     these are skipped unless noise is so narrow that the prediction for continuous noise may be misleading. For
-    tables of cells under Gaussian noise, residuals are optimal (THEORY section 4).
+    tables of single cells under Gaussian noise, residuals are optimal (THEORY section 4).
     """
     found: list[Plan] = []
     problems: list[PlanError] = []
@@ -62,8 +63,13 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     if searching:
         attempt(lambda: _searched(workload, guarantee, options, progress))
     covered = _covered(workload) if searching and found and not _is_narrow(guarantee) else frozenset[Strategy]()
-    if best_steps and not pure and not ranges and not Frame.natural(workload).has_padding:
-        covered = frozenset(STRATEGIES) - {"residual"}
+    if best_steps and not pure:
+        axes = frames(workload, guarantee)
+        for frame in axes:
+            attempt(partial(_residuals, workload, guarantee, options, frame))
+        covered = frozenset({"residual"} if Frame.natural(workload) in axes else ())
+        if found and asks_for_single_cells(workload, axes[0]):
+            covered = frozenset(STRATEGIES)
     for name in STRATEGIES:
         if name == "sketch" or name in covered:  # a sketch is never better than the base counts it projects
             continue
@@ -121,17 +127,26 @@ def _covered(workload: Workload) -> frozenset[Strategy]:
     """
     if len(workload) > _MOST_COMPARED:
         return frozenset(STRATEGIES)
-    frame = Frame.natural(workload)
-    covered: set[Strategy] = {"base_counts", "marginals", "clusters", "residual"}
+    frame = Frame.unpadded(workload)
+    covered: set[Strategy] = {"residual"}
+    if not Frame.natural(workload).has_padding:
+        covered |= {"base_counts", "marginals", "clusters"}
     if not branchings(workload):
-        covered |= {"hierarchy", "matrix"}  # trees and matrices only help with ranges
+        covered |= {"hierarchy"}  # trees only help with ranges
         if all(set(chain) <= {2} for chain in frame.fan_outs) and not workload.leveled:
             covered |= {"fourier", "wavelet"}
+    if asks_for_single_cells(workload, frame):
+        covered |= {"matrix"}  # matrices only help with ranges and groups of unequal size
     return frozenset(covered)
 
 
+def _residuals(workload: Workload, guarantee: Guarantee, options: PlanOptions, frame: Frame) -> Plan:
+    proposal = residual.propose(workload, guarantee, frame)
+    return plan_of(workload, guarantee, at_best(options, "residual"), proposal)
+
+
 def _searched(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
-    """The plan that a search finds on the natural axes or, for ranges, also on the best tree."""
+    """The plan that a search finds on the natural axes, with and without padding, or, for ranges, on the best tree."""
     if not isinstance(guarantee, PureDP):
         raise PlanError("strategy", expected="a pure guarantee for a search over bundles", available=["residual"])
     if options.recovery != "optimal" or options.budgets == "uniform":
@@ -139,7 +154,9 @@ def _searched(workload: Workload, guarantee: Guarantee, options: PlanOptions, pr
     if branchings(workload):
         with suppress(PlanError):
             tree = best_tree(workload, guarantee, options)
-            flat = search_plan(workload, guarantee, replace(options, effort="fast"), Frame.natural(workload))
+            flat = search_plan(workload, guarantee, replace(options, effort="fast"), Frame.unpadded(workload))
             better = search_plan(workload, guarantee, options, tree.frame, also=[tree], progress=progress)
             return min(flat, better, key=_predicted_error)
-    return search_plan(workload, guarantee, options, Frame.natural(workload), progress=progress)
+    axes = frames(workload, guarantee)
+    plans = [search_plan(workload, guarantee, options, frame, progress=progress) for frame in axes]
+    return min(plans, key=_predicted_error)
