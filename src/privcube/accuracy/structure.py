@@ -180,6 +180,7 @@ def _on_padded_bits(workload: Workload, frame: Frame, residuals: ResidualIndex, 
             energy = mean_energies(frame, entry)
             bits = vectors[:, [number for number, _ in frame.footprint(attribute, axis.level)]]
             over_product = energy[tuple(bits.T)] * energy.size  # a single cell has energy 1 / size in each
+            over_product = np.broadcast_to(over_product, len(vectors))  # a level of one group has no bits
             asking = np.array([entry in table for table in workload])[asks.row]
             factor[asking] *= over_product[asks.column[asking]]
     return replace(asks, factor=factor)
