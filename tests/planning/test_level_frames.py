@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
 
@@ -12,10 +13,14 @@ from hypothesis import strategies as st
 
 import privcube as pc
 from privcube.accuracy.matrix_structure import structure_of
-from privcube.errors import PlanError
+from privcube.accuracy.published import is_padded
+from privcube.errors import PlanError, PrivcubeError
+from privcube.model.documents.plans import digest_of
+from privcube.model.frame import Frame
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Axis, Table
+from privcube.planning.frames import frames
 from privcube.strategies import STRATEGIES
 
 EXAMPLES = int(os.environ.get("PRIVCUBE_LEVEL_EXAMPLES", "12"))
@@ -35,6 +40,92 @@ def error_on(workload: pc.Workload, made: Plan) -> float:
     structure = structure_of(workload, made.frame, made.groups)
     weights = np.array(workload.weights) * np.array(workload.sizes)
     return float(weights @ structure.table_variances(made.noise_variances()))
+
+
+AREA = pc.Attribute(
+    "area",
+    values=list("abcdef"),
+    levels=[
+        pc.Level("pair", groups={"ab": ["a", "b"], "cd": ["c", "d"], "ef": ["e", "f"]}),
+        pc.Level("most", groups={"abcd": ["ab", "cd"], "ef": ["ef"]}),
+        pc.Level("half", groups={"abc": ["a", "b", "c"], "def": ["d", "e", "f"]}, of="area"),
+    ],
+)
+SCHEMA = pc.Schema([AREA, pc.Attribute("sex", values=["F", "M"])])
+
+
+def tables(*wanted: tuple[str | Axis, ...], weights: list[float] | None = None) -> pc.Workload:
+    return pc.Workload.tables(SCHEMA, wanted, weights=weights)
+
+
+PAIR, MOST, HALF = (Axis("area", level) for level in ("pair", "most", "half"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "levels"),
+    [
+        ([("area",), (PAIR,)], ("pair",)),  # three pairs need no padding
+        ([("area",), (MOST,)], ()),  # four and two do
+        ([("area",), (PAIR,), (MOST,)], ("pair",)),
+        ([("area",), (PAIR,), (HALF,)], ("pair",)),  # the first of two that cross
+        ([(MOST,)], ("most",)),  # nothing finer is asked for
+        ([(PAIR,), (MOST,)], ("pair",)),
+        ([(PAIR,), (HALF,)], ("pair\nhalf", "half")),  # ab, c, d, ef; halves of two each, pairs of 1, 2 and 1
+        ([(MOST,), (HALF,), ("sex",)], ("most\nhalf",)),  # abc, d, ef
+        ([("area",), ("sex",)], ()),
+    ],
+)  # fmt: skip
+def test_levels_of_axes_without_padding(wanted: list[Table], levels: tuple[str, ...]) -> None:
+    frame = Frame.unpadded(tables(*wanted))
+    assert frame.levels_of(AREA) == levels
+    for table in wanted:
+        for entry in table:
+            assert not is_padded(frame, entry)
+
+
+def test_padding_is_used_where_it_pays() -> None:
+    """Two large groups that matter far more than the many cells are worth two padded cells."""
+    big = pc.Attribute("big", size=60, levels=[pc.Level("two", bins=[0, 31, 60])])
+    schema = pc.Schema([big])
+    workload = pc.Workload.tables(schema, [("big",), (("big", "two"),)], weights=[1, 100])
+    for guarantee in (pc.PureDP(1), pc.ZCDP(1)):
+        plain, padded = frames(workload, guarantee)
+        assert (plain.fan_outs, padded.fan_outs) == (((60,),), ((2, 31),))
+    even = pc.Workload.tables(schema, [("big",), (("big", "two"),)], weights=[100, 1])
+    assert frames(even, pc.ZCDP(1)) == [Frame.unpadded(even)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "leveled", "kept", "message"),
+    [
+        ("natural", {"area"}, (), "levels that nest, if all are to be kept"),
+        ("natural", (), (("area", ()),), "levels that nest, from fine to coarse"),
+        ("natural", (), (("area", ("most", "pair")),), "levels that nest, from fine to coarse"),
+        ("natural", (), (("area", ("pair", "half")),), "levels that nest, from fine to coarse"),
+        ("natural", (), (("area", ("pair", "pair")),), "levels that nest, from fine to coarse"),
+        ("tree", (), (("area", ("pair",)),), "levels that nest, from fine to coarse"),
+        ("natural", (), (("area", ("pair",)), ("area", ("most",))), "each attribute with levels once"),
+        ("natural", {"sex"}, (("sex", ()),), "each attribute with levels once"),
+        ("natural", (), (("area", ("wide",)),), "one of its levels, given 'wide'"),
+        ("natural", (), (("area", ("pair\npair\npair\npair",)),), "one of its levels"),
+        ("natural", (), (("town", ("pair",)),), "a name in the schema, given 'town'"),
+    ],
+)
+def test_refuses_levels_that_are_no_chain(kind: str, leveled: set[str], kept: object, message: str) -> None:
+    with pytest.raises(PrivcubeError, match=message):
+        Frame(SCHEMA, kind, leveled=frozenset(leveled), kept=kept)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kept", [[], {"area": "pair"}, {"area": [3]}, {"area": []}, {"area": ["wide"]}])
+def test_refuses_a_plan_document_with_other_levels(kept: object) -> None:
+    made = pc.plan(tables((PAIR,), (HALF,)), pc.PureDP(1), "marginals")
+    document = json.loads(made.to_json())
+    assert document["frame"]["kept"] == {"area": ["pair\nhalf", "pair"]}
+    assert pc.Plan.from_json(made.to_json()) == made
+    del document["digest"]
+    document["frame"]["kept"] = kept
+    with pytest.raises(PrivcubeError, match=r"kept|levels"):
+        pc.Plan.from_json(json.dumps({**document, "digest": digest_of(document)}))
 
 
 @st.composite

@@ -228,7 +228,7 @@ class Attribute:
         own = dict(zip(self.level_names, self.partitions, strict=True))
         names = level.split(TOGETHER)
         for name in names:
-            if name not in own:
+            if name not in own or len(names) > len(own):
                 subject = f"attribute {self.name!r}"
                 raise SchemaError(subject, expected="one of its levels", given=name, available=self.level_names)
         return reduce(Partition.common_with, [own[name] for name in names])

@@ -60,7 +60,7 @@ class Frame:
         if any(left >= right for left, right in pairwise(places)) or self.leveled & dict(self.kept).keys():
             raise PlanError("frame", expected="each attribute with levels once, in the order of the schema")
         for name, levels in self.kept:
-            chain = [self.schema[name].partition(level) for level in levels]
+            chain = map(self.schema[name].partition, (None, *levels))  # one by one: a document may list very many
             nested = all(coarse.cells < fine.cells and coarse.merges(fine) for fine, coarse in pairwise(chain))
             if self.kind == "tree" or not levels or not nested:
                 raise PlanError(f"levels of {name!r}", expected="levels that nest, from fine to coarse", given=levels)

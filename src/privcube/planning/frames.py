@@ -1,10 +1,11 @@
 """Which levels of its attributes a plan measures: the frames that are worth a look for a workload. Zone: PUBLIC.
 
-A level whose groups are of equal size costs nothing to have on an axis. One of unequal sizes needs padded cells, which
-hold noise alone, but lets a plan measure its groups directly. Without it, a table at that level is a sum of cells, and
-the plan is at least as good as one for the finer table. So the axes without padding always come first. To see whether
-padding pays for some attribute, its levels in use are tried with Gaussian noise on residuals, whose error is a closed
-form, whatever the guarantee; the best axes found come second.
+A level whose groups are of equal size needs no padding on an axis. One of unequal sizes needs padded cells, which hold
+noise alone, but lets a plan measure its groups directly. Without it, a table at that level is a sum of cells, and the
+plan is at least as good as one for the finer table. So the axes without padding always come first. To see which levels
+pay for some attribute, those in use are tried with Gaussian noise on residuals, whose error is a closed form, whatever
+the guarantee; the best axes found come second. If neighbors differ by an added or removed record, levels without
+padding always pay; if by a replaced one, each residual has a price of its own, and fewer levels may be better.
 
 See THEORY section 5.2.
 """
@@ -31,9 +32,11 @@ _MOST_LEVELS: Final = 4  # of an attribute in use, all of whose chains are tried
 
 
 def frames(workload: Workload, guarantee: Guarantee) -> list[Frame]:
-    """The natural frame without padding and, if padding pays somewhere under Gaussian noise, the best one with it."""
+    """The natural frame with all levels that need no padding and, if there is one, a better one for Gaussian noise."""
     plain = Frame.unpadded(workload)
-    if not workload.leveled or len(workload) > _MOST_TABLES or asks_for_single_cells(workload, plain):
+    if not workload.leveled or len(workload) > _MOST_TABLES:
+        return [plain]
+    if guarantee.neighbors == "add_remove" and asks_for_single_cells(workload, plain):
         return [plain]
     noise = ZCDP("0.5", neighbors=guarantee.neighbors) if isinstance(guarantee, PureDP) else guarantee
     levels_of = {attribute.name: plain.levels_of(attribute) for attribute in workload.schema}
@@ -67,13 +70,13 @@ def _chains(attribute: Attribute, used: Collection[str | None]) -> Iterator[tupl
     >>> from privcube.model.levels import Level
     >>> age = Attribute("age", size=6, levels=[Level("two", width=2), Level("half", bins=[0, 4, 6])])
     >>> list(_chains(age, [None, "two", "half"])), list(_chains(age, ["two", "half"]))
-    ([('two',), ('half',), ('two', 'half')], [('two', 'half')])
+    ([(), ('two',), ('half',), ('two', 'half')], [('two',), ('two', 'half')])
     """
     whole = levels_on_axis(attribute, used, even=False)
     finest = () if None in used else whole[:1]  # with the cells out of use, measured by the coarsest groups needed
     named = [level for level in attribute.level_names if level in used and level not in finest]
     most = len(named) if len(named) <= _MOST_LEVELS else 1
-    for count in range(1, most + 1):
+    for count in range(most + 1):
         for levels in combinations(named, count):
             chain = [attribute.partition(level) for level in (*finest, *levels)]
             if all(coarse.cells < fine.cells and coarse.merges(fine) for fine, coarse in pairwise(chain)):
