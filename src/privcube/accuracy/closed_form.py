@@ -32,11 +32,10 @@ from privcube.accuracy.layout import Publisher, added_up, cells_table, recovered
 from privcube.accuracy.moments import RowShares, exact_noise_variances, narrow_groups
 from privcube.accuracy.published import (
     asked_products,
-    group_of_cells,
+    groups_in_place,
     has_single_cells,
-    is_padded,
     padded_cells,
-    published_rows,
+    spread_out,
 )
 from privcube.accuracy.recovery import recover_cells
 from privcube.accuracy.structure import Structure
@@ -85,9 +84,7 @@ class ClosedForm:
         """The law of the error of a sum of weights times the numbers of a table."""
         padded = weights
         for at, entry in enumerate(table):
-            rows = published_rows(self._frame, entry)
-            if rows is not None:
-                padded = np.moveaxis(np.tensordot(rows, padded, axes=(0, at)), 0, at)
+            padded = spread_out(self._frame, entry, padded, at)
         return self._bars_for(table).law(table, padded)
 
     def source(self, table: Table) -> Table:
@@ -150,8 +147,8 @@ def row_shares(frame: Frame, entry: str | Axis) -> RowShares:
     """
     axis = Axis.of(entry)
     ((number, finest),) = frame.footprint(frame.schema[axis.attribute], axis.level)
-    group_of = group_of_cells(frame, entry)
-    if group_of is not None and finest == 1 and not is_padded(frame, entry):
+    group_of = groups_in_place(frame, entry)
+    if group_of is not None and finest == 1:
         return {(number, 1): _shares_of_groups(group_of)}
     sizes, products = frame.sizes[number], asked_products(frame, entry)
     shares = {}

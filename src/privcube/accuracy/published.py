@@ -16,6 +16,7 @@ See THEORY section 5.1.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -45,6 +46,15 @@ def group_of_cells(frame: Frame, entry: str | Axis) -> Integers | None:
         return None
     attribute = frame.schema[entry.attribute]
     return attribute.partition(entry.level).over(attribute.partition(frame.source(attribute, entry.level)))
+
+
+def groups_in_place(frame: Frame, entry: str | Axis) -> Integers | None:
+    """The group of every cell on the axis of an entry, in the order of the axis; None unless its numbers are such sums.
+
+    Where cells are padded, numbers are not plain sums of cells. There may be very many cells, so no matrix is formed.
+    """
+    group_of = None if frame.kind == "binary" or is_padded(frame, entry) else group_of_cells(frame, entry)
+    return None if group_of is None else group_of[np.argsort(frame.positions(*_summed_from(frame, entry)))]
 
 
 def grouped(counts: Floats, at: int, group_of: Integers) -> Floats:
@@ -83,6 +93,24 @@ def published_rows(frame: Frame, entry: str | Axis) -> Floats | None:
     running = np.vstack([np.zeros((1, rows.shape[1])), np.cumsum(rows[: attribute.ordered_cells], axis=0)])
     first, last = bounds(axis.queries, attribute.ordered_cells)
     return np.asarray(running[last] - running[first])
+
+
+def numbers_of(frame: Frame, entry: str | Axis) -> Callable[[int], Floats]:
+    """What makes any one of the published numbers of an entry as weights on its padded cells."""
+    group_of = groups_in_place(frame, entry)
+    if group_of is not None:
+        return lambda number: np.asarray(group_of == number, dtype=np.float64)
+    rows, cells = published_rows(frame, entry), padded_cells(frame, entry)
+    return lambda number: np.eye(1, cells, number)[0] if rows is None else rows[number]
+
+
+def spread_out(frame: Frame, entry: str | Axis, weights: Floats, at: int) -> Floats:
+    """Weights on the published numbers of an entry, along an axis, as weights on its padded cells."""
+    group_of = groups_in_place(frame, entry)
+    if group_of is not None:
+        return np.take(weights, group_of, axis=at)
+    rows = published_rows(frame, entry)
+    return weights if rows is None else np.moveaxis(np.tensordot(rows, weights, axes=(0, at)), 0, at)
 
 
 def is_padded(frame: Frame, entry: str | Axis) -> bool:

@@ -54,21 +54,21 @@ def energies(queries: Queries, sizes: Sequence[int], positions: Sequence[int]) -
     return tuple(float(energy) for energy in np.diff([0.0, *kept]))
 
 
-def group_energies(sizes: Sequence[int], group_of: Integers) -> tuple[float, ...]:
-    """For every level l of a chain, the mean of |Pi_l q|^2 over groups q of its leaves, divided by the leaves.
+def group_energies(sizes: Sequence[int], group_of: Integers) -> Floats:
+    """|Pi_l q|^2 for every group q of the leaves of a chain and every level l.
 
     |P_l q|^2 is the sum over the blocks of level l of the squared number of leaves of q in them, divided by the length.
 
-    >>> group_energies((1, 3), np.array([0, 0, 1]))  # (4/3 + 1/3) / 2 and (2 + 1) / 2, the difference of the two
-    (0.277..., 0.222...)
+    >>> group_energies((1, 4), np.array([0, 0, 0, 1])).tolist()  # 3^2 / 4 and 1^2 / 4; in all, 3 and 1
+    [[2.25, 0.75], [0.25, 0.75]]
     """
     leaves, groups = sizes[-1], int(group_of.max()) + 1
-    kept = []
-    for size in sizes:
+    kept = np.zeros((groups, len(sizes)))
+    for level, size in enumerate(sizes):
         block = np.arange(leaves) // (leaves // size)
-        _, inside = np.unique(block * groups + group_of, return_counts=True)
-        kept.append(float(np.sum(inside.astype(np.float64) ** 2)) * size / leaves**2 / groups)
-    return tuple(float(energy) for energy in np.diff([0.0, *kept]))
+        pairs, inside = np.unique(block * groups + group_of, return_counts=True)
+        np.add.at(kept[:, level], pairs % groups, inside.astype(np.float64) ** 2 * size / leaves)
+    return np.diff(kept, axis=1, prepend=0)
 
 
 def nodes(

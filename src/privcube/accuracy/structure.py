@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privcube.accuracy.published import group_of_cells, has_single_cells, is_padded, mean_energies
+from privcube.accuracy.published import groups_in_place, has_single_cells, is_padded, mean_energies
 from privcube.accuracy.ranges import energies, group_energies
 from privcube.algebra.lattice import Family, Floats, Incidence, Integers, Part, ResidualIndex
 from privcube.errors import Plain, PlanError, counted
@@ -31,6 +31,7 @@ from privcube.model.workload import Axis, Workload, table_name
 # Residuals below one table, and summed over all tables, to bound time and memory.
 MOST_BELOW_A_TABLE: Final = 200_000
 MOST_BELOW_ALL: Final = 50_000_000
+_NOTHING: Final = 1e-12  # relative; energies below this are rounding errors
 
 
 class WorkloadIndex(NamedTuple):
@@ -160,10 +161,11 @@ def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
     ((number, level),) = frame.footprint(attribute, axis.level)
     if is_padded(frame, axis):
         return (Part(number, tuple((mean_energies(frame, entry) / frame.sizes[number][level]).tolist())),)
-    group_of = group_of_cells(frame, entry)
+    group_of = groups_in_place(frame, entry)
     if group_of is not None:
-        places = np.argsort(frame.positions(attribute, frame.source(attribute, axis.level)))
-        return (Part(number, group_energies(frame.sizes[number][: level + 1], group_of[places])),)
+        sizes = frame.sizes[number][: level + 1]
+        means = np.mean(group_energies(sizes, group_of), axis=0) / sizes[-1]
+        return (Part(number, tuple(np.where(means > _NOTHING * means.sum(), means, 0.0).tolist())),)
     positions = frame.positions(attribute)[: attribute.ordered_cells]
     return (Part(number, energies(axis.queries, frame.sizes[number], positions)),)
 

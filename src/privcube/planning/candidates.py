@@ -158,5 +158,20 @@ def _searched(workload: Workload, guarantee: Guarantee, options: PlanOptions, pr
             better = search_plan(workload, guarantee, options, tree.frame, also=[tree], progress=progress)
             return min(flat, better, key=_predicted_error)
     axes = frames(workload, guarantee)
-    plans = [search_plan(workload, guarantee, options, frame, progress=progress) for frame in axes]
+    plans = [
+        search_plan(workload, guarantee, options, frame, progress=_part(progress, number, len(axes)))
+        for number, frame in enumerate(axes)
+    ]
     return min(plans, key=_predicted_error)
+
+
+def _part(progress: Progress, number: int, count: int) -> Progress:
+    """The progress of one search out of several."""
+
+    def told(stage: str, done: int, total: int | None) -> None:
+        if total is None:
+            progress(stage, done, None)
+        else:
+            progress(stage, number * total + done, count * total)
+
+    return told
