@@ -23,7 +23,7 @@ from privcube.model.workload import Axis, Table
 from privcube.planning.frames import frames
 from privcube.strategies import STRATEGIES
 
-EXAMPLES = int(os.environ.get("PRIVCUBE_LEVEL_EXAMPLES", "12"))
+EXAMPLES = 6 * int(os.environ.get("PRIVCUBE_AUDIT_SCHEMAS", "1"))
 SLACK = 1.001
 GUARANTEES = [
     pc.PureDP(1),

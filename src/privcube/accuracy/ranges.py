@@ -1,6 +1,6 @@
 """Ranges, prefixes and groups of cells on a chain: their energy at each level, and the nodes of ranges. Zone: PUBLIC.
 
-See THEORY section 2.
+See THEORY sections 2 and 5.2.
 """
 
 from __future__ import annotations

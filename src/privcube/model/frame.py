@@ -8,11 +8,13 @@ The attributes in `leveled` have all their levels (declared ones, or those of th
 them; the others are flat, since levels of unequal fan-outs need padding. A level that the axes lack is a sum of cells
 of the coarsest level that they have and it merges. Where sizes do not fit exactly, axes have padded cells, which are
 empty and never published.
+
+See THEORY sections 2 and 5.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -22,7 +24,8 @@ from typing import Literal, get_args
 
 from privcube.errors import PlanError
 from privcube.model.attribute import Attribute
-from privcube.model.levels import TOGETHER, Chain, chain_of
+from privcube.model.axis_levels import levels_on_axis
+from privcube.model.levels import Chain, chain_of
 from privcube.model.schema import Schema
 from privcube.model.workload import Workload
 
@@ -226,46 +229,6 @@ class Frame:
         if level not in levels:
             raise PlanError(f"{attribute.name!r} by {level!r}", expected="a level that the plan was made for")
         return chain, len(chain.fan_outs) - 1 - levels.index(level)
-
-
-def levels_on_axis(attribute: Attribute, used: Collection[str | None], *, even: bool) -> tuple[str, ...]:
-    """Levels for the axis of an attribute, from fine to coarse: those in use that nest, in their declared order.
-
-    If the cells are not in use, the first are the coarsest groups that all levels in use merge. Among those after them,
-    `even` leaves out the ones that would need padding.
-
-    >>> from privcube.model.levels import Level
-    >>> age = Attribute("age", size=6, levels=[Level("two", width=2), Level("most", bins=[0, 4, 6]),
-    ...                                        Level("three", width=3, of="age")])
-    >>> [levels_on_axis(age, used, even=False) for used in ([None, "two", "most"], ["two", "most"], ["most", "three"])]
-    [('two', 'most'), ('two', 'most'), ('most\\nthree', 'most')]
-    >>> [levels_on_axis(age, used, even=True) for used in ([None, "two", "most"], ["two", "most"], ["most", "three"])]
-    [('two',), ('two',), ('most\\nthree',)]
-    """
-    named = [level for level in attribute.level_names if level in used]
-    found: list[str] = []
-    below = attribute.partition()
-    if None not in used:
-        finest = _finest(attribute, named)
-        common = attribute.partition(finest)
-        if common.cells < attribute.cells:
-            found, below = [finest], common
-    for level in named:
-        own = attribute.partition(level)
-        if own.cells < below.cells and own.merges(below) and (own.is_even_over(below) or not even):
-            found.append(level)
-            below = own
-    return tuple(found)
-
-
-def _finest(attribute: Attribute, named: Sequence[str]) -> str:
-    """The coarsest groups that all of these levels merge, by the fewest of their names."""
-    needed: list[str] = []
-    for level in named:
-        if not any(attribute.partition(level).merges(attribute.partition(other)) for other in needed):
-            kept = [other for other in needed if not attribute.partition(other).merges(attribute.partition(level))]
-            needed = [*kept, level]
-    return TOGETHER.join(needed)
 
 
 def _digits_needed(cells: int, base: int) -> int:

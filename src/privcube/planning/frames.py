@@ -20,7 +20,8 @@ from typing import Final
 from privcube.accuracy.published import has_single_cells
 from privcube.errors import PlanError
 from privcube.model.attribute import Attribute
-from privcube.model.frame import Frame, levels_on_axis
+from privcube.model.axis_levels import levels_on_axis
+from privcube.model.frame import Frame
 from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import ZCDP, Guarantee, PureDP
 from privcube.model.workload import Workload
