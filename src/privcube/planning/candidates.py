@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -17,14 +18,16 @@ from privcube.model.options import PlanOptions, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Workload
-from privcube.planning.frames import asks_for_single_cells, frames
+from privcube.planning.frames import asks_for_single_cells, frames, with_cells
 from privcube.planning.search.search import search_plan
 from privcube.planning.steps import at_best, plan_of
 from privcube.planning.trees import best_tree, branchings
 from privcube.progress import COMPARING, Progress, silent
-from privcube.strategies import STRATEGIES, residual
+from privcube.strategies import STRATEGIES, matrix, residual
 
 _MOST_COMPARED: Final = 10_000  # tables; for more, comparing takes too long and "auto" uses only the search
+_MOST_MATRICES: Final = 256  # cells of the domain; for more, matrices for finer tables take too long
+_MOST_FINER: Final = 6  # workloads of finer tables whose matrices are compared
 _NARROW: Final = 2  # epsilon per row changed; continuous and whole-number variances differ by 1 % at noise of scale 3
 
 
@@ -76,6 +79,9 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
         attempt(partial(least_total, workload, guarantee, at_best(options, name), progress))
     if best_steps and ranges:
         attempt(lambda: best_tree(workload, guarantee, options))
+    if searching and workload.leveled and "matrix" not in covered and workload.schema.domain_size <= _MOST_MATRICES:
+        for other in islice(with_cells(workload), _MOST_FINER):  # a matrix may be a better one for finer tables
+            attempt(partial(_matrix, workload, guarantee, options, other))
     if not found:
         raise problems[0]
     return found
@@ -138,6 +144,11 @@ def _covered(workload: Workload) -> frozenset[Strategy]:
     if asks_for_single_cells(workload, frame):
         covered |= {"matrix"}  # matrices only help with ranges and groups of unequal size
     return frozenset(covered)
+
+
+def _matrix(workload: Workload, guarantee: Guarantee, options: PlanOptions, other: Workload) -> Plan:
+    """The plan that measures the matrix for another workload."""
+    return plan_of(workload, guarantee, at_best(options, "matrix"), matrix.propose(other, guarantee))
 
 
 def _residuals(workload: Workload, guarantee: Guarantee, options: PlanOptions, frame: Frame) -> Plan:

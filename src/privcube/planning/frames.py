@@ -24,7 +24,7 @@ from privcube.model.axis_levels import levels_on_axis
 from privcube.model.frame import Frame
 from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import ZCDP, Guarantee, PureDP
-from privcube.model.workload import Workload
+from privcube.model.workload import Axis, Workload
 from privcube.planning.steps import plan_of
 from privcube.strategies import residual
 
@@ -55,6 +55,22 @@ def frames(workload: Workload, guarantee: Guarantee) -> list[Frame]:
 def asks_for_single_cells(workload: Workload, frame: Frame) -> bool:
     """Whether every number of a workload is a cell of the axes, so that the numbers of a table are all alike."""
     return all(has_single_cells(frame, entry) for entry in {entry for table in workload for entry in table})
+
+
+def with_cells(workload: Workload) -> Iterator[Workload]:
+    """The workload with one, and with all, of its tables at levels replaced by tables of cells.
+
+    >>> from privcube import Attribute, Level, Schema
+    >>> schema = Schema([Attribute("age", size=4, levels=[Level("two", bins=[0, 3, 4])])])
+    >>> list(with_cells(Workload.tables(schema, [("age",), (("age", "two"),)], weights=[1, 2])))
+    [<workload of 1 table, 4 cells: age>]
+    """
+    weights = dict(zip(workload, workload.weights, strict=True))
+    finer = {table: tuple([Axis.of(e).attribute if Axis.of(e).level else e for e in table]) for table in workload}
+    leveled = [table for table in workload if finer[table] != table]
+    for changed in [[table] for table in leveled] + ([leveled] if len(leveled) > 1 else []):
+        left = {table: weight for table, weight in weights.items() if table not in changed}
+        yield Workload(workload.schema, {finer[table]: weights[table] for table in changed} | left)
 
 
 def _residual_error(workload: Workload, guarantee: Guarantee, frame: Frame) -> float:
