@@ -34,7 +34,13 @@ def schemas(draw: st.DrawFn) -> Schema:
     attributes = []
     for number in range(draw(st.integers(1, 3))):
         name = f"a{number}"
-        if draw(st.integers(0, 3)) == 0:
+        kind = draw(st.integers(0, 7))
+        if kind == 0:
+            crossing = [Level("start", bins=[0, 3, 4]), Level("end", bins=[0, 1, 4], of=name)]
+            attributes.append(
+                Attribute(name, size=4, levels=crossing, missing=draw(st.sampled_from(["refuse", "category"])))
+            )
+        elif kind <= 2:
             attributes.append(
                 Attribute(name, values=["p", "q", "r"], levels=[Level("pq", groups={"x": ["p", "q"], "y": ["r"]})])
             )
@@ -54,7 +60,7 @@ def workloads(draw: st.DrawFn) -> Workload:
             if choice == "cells":
                 entries.append(attribute.name)
             elif choice == "level" and attribute.levels:
-                entries.append(Axis(attribute.name, attribute.levels[0].name))
+                entries.append(Axis(attribute.name, draw(st.sampled_from(attribute.level_names))))
             elif choice in ("prefixes", "ranges") and attribute.ordered:
                 entries.append(Axis(attribute.name, queries=choice))
         tables.add(tuple(entries))

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privcube.errors import SchemaError
+from privcube.errors import SchemaError, WorkloadError
 from privcube.model.attribute import Attribute
-from privcube.model.levels import Level, Partition, chain_of
+from privcube.model.levels import TOGETHER, Level, Partition, chain_of
+from privcube.model.schema import Schema
+from privcube.model.workload import Workload, table_name
 
 CITY_LEVELS = [
     Level("state", groups={"CA": ["LA", "SF", "SD"], "NY": ["NYC"], "ON": ["Toronto", "Ottawa"]}),
@@ -84,6 +86,61 @@ def test_bins_join_by_edges() -> None:
 def test_integers_reach_to_the_next() -> None:
     years = Attribute("years", values=[1990, 1995, 2000, 2005], levels=[Level("decade", bins=[1990, 2000, 2006])])
     assert groups_of(years, "decade") == {"[1990, 2000)": [1990, 1995], "[2000, 2006)": [2000, 2005]}
+
+
+def test_levels_that_do_not_nest_merge_what_they_say() -> None:
+    city = Attribute(
+        "city",
+        values=CITIES,
+        missing="category",
+        levels=[
+            *CITY_LEVELS,
+            Level("coast", groups={"inland": ["Ottawa", "Toronto"], "sea": ["LA", "SD", "SF", "NYC"]}, of="city"),
+            Level("old", groups={"NY and ON": ["NY", "ON"], "CA": ["CA"]}, of="state"),
+        ],
+    )
+    assert groups_of(city, "coast") == {
+        "inland": ["Toronto", "Ottawa"],
+        "sea": ["LA", "NYC", "SF", "SD"],
+        "(missing)": ["(missing)"],
+    }
+    assert groups_of(city, "old")["NY and ON"] == ["NYC", "Toronto", "Ottawa"]
+    assert not city.nests
+    assert Attribute("city", values=CITIES, levels=CITY_LEVELS).nests
+    state, coast, old = map(city.partition, ("state", "coast", "old"))
+    assert old.merges(state)
+    assert coast.merges(state)
+    assert not coast.merges(old)
+    assert not state.merges(old)
+    both = city.partition(TOGETHER.join(["old", "coast"]))
+    assert both.merges(both)
+    assert old.merges(both)
+    assert coast.merges(both)
+    assert both.cells == 4  # California, New York, Ontario and (missing)
+    assert state.over(city.partition()).tolist() == list(state.group_of)
+
+
+def test_the_common_groups_are_those_that_no_level_splits_by_pairs() -> None:
+    """Two cells stay together if they do in both, worked out pair by pair."""
+    one, other = Partition(("x", "y", "z"), (0, 1, 1, 0, 2, 2)), Partition(("p", "q"), (1, 1, 1, 1, 0, 1))
+    both = one.common_with(other)
+    for a in range(6):
+        for b in range(6):
+            together = one.group_of[a] == one.group_of[b] and other.group_of[a] == other.group_of[b]
+            assert (both.group_of[a] == both.group_of[b]) == together
+    assert not Partition(("x", "y"), (0, 0, 1)).is_even_over(Partition(("a", "b", "c"), (0, 1, 2)))
+    assert Partition(("x", "y"), (0, 1, 1, 0)).is_even_over(Partition(("a", "b", "c", "d"), (0, 1, 2, 3)))
+
+
+def test_closure_goes_to_the_levels_that_merge_a_table() -> None:
+    age = Attribute("age", size=12, levels=[Level("two", width=2), Level("three", width=3, of="age"),
+                                            Level("six", width=6, of="age")])  # fmt: skip
+    schema = Schema([age])
+    names = [table_name(table) for table in Workload.closure(schema, [(("age", "two"),)])]
+    assert names == ["total", "age by two", "age by six"]  # six merges both, whatever it is declared to merge
+    assert len(Workload.full_cube(schema)) == 5
+    with pytest.raises(WorkloadError, match="every attribute once"):
+        Workload.tables(schema, [(("age", "two"), ("age", "three"))])
 
 
 def test_order_that_is_not_of_the_numbers_has_no_intervals() -> None:
@@ -212,7 +269,15 @@ AB = {"values": ["a", "b", "c"]}
         ),
         ({"values": [0, 1, 2]}, [Level("l", groups={"x": [False, True], "y": [2]})], "given False"),
         ({"values": [0, 1, 2]}, [Level("l", groups={"x": ["0", "1"], "y": [2]})], "given '0'"),
-        ({"size": 6}, [Level("l", width=2), Level("m", width=3)], r"whole groups.*\[2, 4\) split"),
+        ({"size": 6}, [Level("l", width=2), Level("m", width=3)], r"whole groups.*of = .*\[2, 4\) split"),
+        (
+            {"size": 6},
+            [Level("l", width=2), Level("m", width=3, of="n")],
+            "of.*or a level declared before.*'n'.*: a, l",
+        ),
+        ({"size": 6}, [Level("l", width=2, of="m"), Level("m", width=3)], "or a level declared before, given 'm'"),
+        ({"size": 6}, [Level("l", width=2, of="l")], "or a level declared before, given 'l'"),
+        ({"size": 6}, [Level("l", width=2), Level("m", bins=[0, 1, 2, 3, 4, 5, 6], of="a")], "fewer than the 6 groups"),
         ({"size": 6}, [Level("l", width=3), Level("m", width=3)], "fewer than the 2 groups"),
         ({"size": 6}, [Level("l", width=3), Level("m", width=2)], "split"),
         ({"size": 1}, [Level("l", width=2)], "fewer than the 1 groups"),
@@ -248,6 +313,7 @@ def test_refuses_levels(declared: dict[str, object], levels: list[Level], messag
         {"width": 2, "bins": [0, 1]},
         {"groups": {"x": ["a"]}, "width": 2},
         *({"groups": groups} for groups in ([], "x", {"x": "ab"}, {"x": 5}, {"x": None}, {1: ["a"]}, {"": ["a"]})),
+        *({"width": 2, "of": of} for of in (3, ["a"])),
         *({"width": width} for width in (0, 1, -2, True, 2.0, "2")),
         *({"bins": bins} for bins in ([], [0], "01", 5, [0, "x"], [0, float("nan")], [0, True])),
     ],

@@ -243,11 +243,16 @@ def test_strategies_that_are_too_large_do_not_stop_the_others() -> None:
 def test_a_strategy_that_cannot_answer_says_so() -> None:
     with pytest.raises(errors.PlanError, match="a strategy that supports ranges"):
         plan(Workload.ranges(SCHEMA, ["c"]), PureDP(1), "fourier")
+
+
+def test_a_tree_adds_levels_up_from_its_leaves() -> None:
+    """Four leaves with noise of variance 2: two of them in one group, and one in the other."""
     leveled = Schema(
-        [Attribute("c", values=["p", "q", "r"], levels=[Level("l", groups={"x": ["p", "q"], "y": ["r"]})])]
+        [Attribute("c", values=["p", "q", "r", "s"], levels=[Level("l", groups={"x": ["p", "q", "r"], "y": ["s"]})])]
     )
-    with pytest.raises(errors.PlanError, match="no declared levels"):
-        plan(Workload.tables(leveled, [(Axis("c", "l"),)]), PureDP(1), "wavelet")
+    made = plan(Workload.tables(leveled, [(Axis("c", "l"),)]), PureDP(1), "hierarchy")
+    assert made.frame.kind == "tree"
+    assert made.table_variances[0] == pytest.approx((3 + 1) * 2 / 2)
 
 
 def test_clusters_refuse_more_pairs_than_fit() -> None:

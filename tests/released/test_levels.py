@@ -13,12 +13,16 @@ import privcube as pc
 from privcube.accuracy.moments import discrete_gaussian_variance, exact_noise_variances
 from privcube.accuracy.predictor import recover
 from privcube.errors import QueryError, WorkloadError
-from privcube.model.groups import group_rows, has_helmert, row_weights
+from privcube.model.frame import Frame
+from privcube.model.groups import cells_groups, group_rows, has_helmert, row_weights
 from privcube.model.measurements import Measurements
+from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Table
-from privcube.planning.steps import with_bundles
+from privcube.planning.steps import plan_of, with_bundles
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
+from privcube.strategies.proposal import Proposal
 
 DISTRICTS = {"d1": ["a", "e"], "d2": ["b"], "d3": ["c", "f", "g"], "d4": ["d"]}  # unequal, and not in order
 REGIONS = {"north": ["d1", "d4"], "south": ["d2", "d3"]}
@@ -33,6 +37,14 @@ CELLS = pc.Workload.all_kway(SCHEMA, 2)
 COARSE = pc.Workload.tables(SCHEMA, [("sex", DISTRICT), ("age",)])
 MIXED = pc.Workload.tables(SCHEMA, [("area",), ("sex", DISTRICT), ("sex", "age")])
 PURE, GAUSSIAN = pc.PureDP("0.5"), pc.ZCDP("0.05")
+
+
+def on_unpadded_axes(workload: pc.Workload, guarantee: Guarantee) -> Plan:
+    """A plan on axes that lack the districts, so that tables at that level are sums of cells, too."""
+    frame = Frame.unpadded(workload)
+    assert frame.levels_of(AREA) == ()
+    groups = tuple(dict.fromkeys(cells_groups(frame, workload)))
+    return plan_of(workload, guarantee, PlanOptions(strategy="marginals"), Proposal(frame, groups, None))
 
 
 def plans() -> dict[str, tuple[Plan, dict[Table, Table]]]:
@@ -64,6 +76,7 @@ def plans() -> dict[str, tuple[Plan, dict[Table, Table]]]:
         for strategy in ("base_counts", "marginals", "fourier", "clusters"):
             made[f"districts, {strategy}, {kind}"] = pc.plan(COARSE, guarantee, strategy), from_districts
             made[f"both, {strategy}, {kind}"] = pc.plan(MIXED, guarantee, strategy), from_both
+        made[f"both, sums, {kind}"] = on_unpadded_axes(MIXED, guarantee), from_both
     made["cells, residual"] = pc.plan(CELLS, GAUSSIAN, "residual"), from_cells
     made["both, residual"] = pc.plan(MIXED, GAUSSIAN, "residual"), from_both
     few = pc.plan(CELLS, PURE, "marginals")
@@ -177,7 +190,7 @@ def test_a_table_of_levels_says_what_queries_say(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cells, marginals, pure", "cells, fourier, pure", "cells, hierarchy, pure",
-                                  "cells, residual", "districts, marginals, pure"])  # fmt: skip
+                                  "cells, residual", "districts, marginals, pure", "both, sums, pure"])  # fmt: skip
 def test_intervals_cover(name: str) -> None:
     """With the noise that the gate draws; a margin a tenth too small would be noticed."""
     plan, asked = PLANS[name]

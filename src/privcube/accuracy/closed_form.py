@@ -12,7 +12,8 @@ projector of b restricted to h_i on the Helmert axes; the |P_i q|^2 sum to |Pi_b
 mean of |P_i q|^2 is a product over axes, so all that matters is the share of row j of each axis and level in the mean
 of |Pi_l q|^2. Then sum_i u_i |P_i q|^2 has the mean u_g |Pi_b q|^2 with u_g the mean of the u_i weighted by the
 products of the shares. If a table asks for all cells of an attribute, its queries are the same in every direction of a
-level and the shares are even; for ranges, and where padded cells are not queried, `row_shares` computes them.
+level and the shares are even; for ranges, for groups of cells, and where padded cells are not queried, `row_shares`
+computes them.
 """
 
 from __future__ import annotations
@@ -29,10 +30,16 @@ from privcube.accuracy.error_bars import ErrorBars
 from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.accuracy.layout import Publisher, added_up, cells_table, recovered_table
 from privcube.accuracy.moments import RowShares, exact_noise_variances, narrow_groups
-from privcube.accuracy.published import asked_products, padded_cells, published_rows
+from privcube.accuracy.published import (
+    asked_products,
+    groups_in_place,
+    has_single_cells,
+    padded_cells,
+    spread_out,
+)
 from privcube.accuracy.recovery import recover_cells
 from privcube.accuracy.structure import Structure
-from privcube.algebra.lattice import Floats
+from privcube.algebra.lattice import Floats, Integers
 from privcube.model.frame import Frame
 from privcube.model.groups import product_groups
 from privcube.model.plan import Plan
@@ -77,9 +84,7 @@ class ClosedForm:
         """The law of the error of a sum of weights times the numbers of a table."""
         padded = weights
         for at, entry in enumerate(table):
-            rows = published_rows(self._frame, entry)
-            if rows is not None:
-                padded = np.moveaxis(np.tensordot(rows, padded, axes=(0, at)), 0, at)
+            padded = spread_out(self._frame, entry, padded, at)
         return self._bars_for(table).law(table, padded)
 
     def source(self, table: Table) -> Table:
@@ -129,12 +134,7 @@ def drawn_variances(plan: Plan, workload: Workload) -> Floats:
 
 def _is_uneven(frame: Frame, entry: str | Axis) -> bool:
     """Whether an entry may weight the Helmert rows of a level unequally; a binary frame has one row per level."""
-    axis = Axis.of(entry)
-    attribute = frame.schema[axis.attribute]
-    if frame.kind == "binary":
-        return False
-    ((number, level),) = frame.footprint(attribute, axis.level)
-    return axis.queries != "cells" or len(frame.positions(attribute, axis.level)) < frame.sizes[number][level]
+    return frame.kind != "binary" and not has_single_cells(frame, entry)
 
 
 def row_shares(frame: Frame, entry: str | Axis) -> RowShares:
@@ -149,6 +149,9 @@ def row_shares(frame: Frame, entry: str | Axis) -> RowShares:
     """
     axis = Axis.of(entry)
     ((number, finest),) = frame.footprint(frame.schema[axis.attribute], axis.level)
+    group_of = groups_in_place(frame, entry)
+    if group_of is not None and finest == 1:
+        return {(number, 1): _shares_of_groups(group_of)}
     sizes, products = frame.sizes[number], asked_products(frame, entry)
     shares = {}
     for level in range(1, finest + 1):
@@ -158,8 +161,30 @@ def row_shares(frame: Frame, entry: str | Axis) -> RowShares:
         first = np.cumsum(between, axis=0)  # row j - 1: the first j children together
         energy = np.cumsum(first, axis=1)[j - 1, j - 1] - 2 * j * first[j - 1, j] + j**2 * between[j, j]
         energy = energy / (j * (j + 1))
-        shares[number, level] = (energy / energy.sum()).tolist()
+        whole = energy.sum()  # nothing at a level that no query sees
+        shares[number, level] = (energy / whole if whole > 0 else np.full(len(j), 1 / max(len(j), 1))).tolist()
     return shares
+
+
+def _shares_of_groups(group_of: Integers) -> list[float]:
+    """The shares of the Helmert rows of a flat axis whose queries are groups of its cells, without any matrix.
+
+    Let c_g be the number of the first j cells in group g, and r that of the group of the next cell. Row j times the
+    query of a group is c_g, or r - j for that group, so its energy is the sum of the c_g^2, less 2 j r, plus j^2.
+
+    >>> _shares_of_groups(np.array([0, 0, 1]))
+    [0.0, 1.0]
+    """
+    before = np.zeros(int(group_of.max()) + 1)
+    earlier = np.zeros(len(group_of))  # r of every cell
+    for at, group in enumerate(group_of.tolist()):
+        earlier[at] = before[group]
+        before[group] += 1
+    squares = np.cumsum(2 * earlier + 1)  # after the first j cells
+    j = np.arange(1, len(group_of))
+    energy = (squares[:-1] - 2 * j * earlier[1:] + j**2) / (j * (j + 1))
+    whole = energy.sum()
+    return (energy / whole if whole > 0 else np.full(len(j), 1 / max(len(j), 1))).tolist()
 
 
 def _between_children(products: Floats, nodes: int, fan_out: int) -> Floats:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.accuracy.moments import exact_noise_variances
+from privcube.accuracy.published import group_of_cells, grouped
 from privcube.accuracy.ranges import node_counts, nodes
 from privcube.algebra.lattice import Floats, Incidence
 from privcube.errors import QueryError
@@ -129,7 +130,10 @@ def _added_up(frame: Frame, table: Table, groups: Sequence[QueryGroup], answers:
             if axis.queries == "cells":
                 size = frame.sizes[number][level]
                 counts = counts.reshape(*counts.shape[:at], size, -1, *counts.shape[at + 1 :]).sum(axis=at + 1)
-                counts = np.take(counts, np.asarray(frame.positions(attribute, axis.level)), axis=at)
+                known = frame.source(attribute, axis.level)
+                counts = np.take(counts, np.asarray(frame.positions(attribute, known)), axis=at)
+                group_of = group_of_cells(frame, axis)
+                counts = counts if group_of is None else grouped(counts, at, group_of)
             else:
                 counts = _from_nodes(counts, at, axis, attribute.ordered_cells, frame.sizes[number], available, here)
         total = counts if total is None else total + counts
@@ -168,7 +172,8 @@ def recovery_coefficients(
     cells = cells_groups(frame, workload)
     known: dict[tuple[str | Axis, tuple[int, ...]], PerLevel] = {}
     for number, (table, used) in enumerate(zip(workload, sources, strict=True)):
-        if len(used) == 1 and not any(isinstance(entry, Axis) and entry.queries != "cells" for entry in table):
+        single = not any(isinstance(entry, Axis) and not _is_kept(frame, entry) for entry in table)
+        if len(used) == 1 and single:
             added = [group_rows(frame, groups[used[0]]) / group_rows(frame, cells[number])]
         else:
             own = product_groups(groups[source] for source in used)
@@ -178,6 +183,11 @@ def recovery_coefficients(
         factors += added
     shape = (len(workload), len(groups))
     return Incidence(np.array(rows), np.array(columns), np.array(factors, dtype=np.float64), shape)
+
+
+def _is_kept(frame: Frame, axis: Axis) -> bool:
+    """Whether an axis of a table asks for cells of a level of the frame, each a sum of equally many finer ones."""
+    return axis.queries == "cells" and group_of_cells(frame, axis) is None
 
 
 def _added_rows(
@@ -210,4 +220,6 @@ def _per_level(frame: Frame, entry: str | Axis, axis: int, level: int, levels: t
     sizes = frame.sizes[axis]
     if isinstance(entry, Axis) and entry.queries != "cells":
         return node_counts(entry.queries, frame.schema[entry.attribute].ordered_cells, sizes, levels)
-    return {finer: np.full(axis_cells(frame.schema, entry), sizes[finer] / sizes[level]) for finer in levels}
+    group_of = group_of_cells(frame, entry)
+    cells = np.ones(axis_cells(frame.schema, entry)) if group_of is None else np.bincount(group_of)
+    return {finer: cells * (sizes[finer] / sizes[level]) for finer in levels}

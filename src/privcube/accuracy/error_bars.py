@@ -35,7 +35,11 @@ from privcube.accuracy.moments import (
     helmert_variance_at_most,
     narrow_groups,
 )
-from privcube.accuracy.published import padded_cells, published_rows
+from privcube.accuracy.published import (
+    has_single_cells,
+    numbers_of,
+    padded_cells,
+)
 from privcube.accuracy.structure import group_family
 from privcube.algebra.lattice import Floats, Integers, ResidualIndex, silenced
 from privcube.algebra.residuals import from_residuals, level_slice, to_residuals
@@ -49,7 +53,7 @@ from privcube.model.groups import (
 )
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
-from privcube.model.workload import Axis, Table, table_name
+from privcube.model.workload import Axis, Table, axis_cells, table_name
 
 _MANY_TABLES: Final = 20_000  # beyond this, residuals are looked up on demand to save memory
 _NOTHING: Final = 1e-12  # coordinates below this are rounding errors
@@ -162,17 +166,16 @@ class ErrorBars:
 
     def errors(self, table: Table) -> TableErrors:
         """The errors of the published numbers of a table."""
-        rows = [published_rows(self._frame, entry) for entry in table]
-        whole = [padded_cells(self._frame, entry) for entry in table]
-        sizes = [size if own is None else len(own) for size, own in zip(whole, rows, strict=True)]
+        sizes = [axis_cells(self._frame.schema, entry) for entry in table]
+        numbers = [numbers_of(self._frame, entry) for entry in table]
 
         def law_of(number: int) -> ErrorLaw:
             weights = np.ones(())
-            for size, own, at in zip(sizes, rows, np.unravel_index(number, sizes), strict=True):
-                weights = np.multiply.outer(weights, np.eye(1, size, int(at))[0] if own is None else own[at])
+            for own, at in zip(numbers, np.unravel_index(number, sizes), strict=True):
+                weights = np.multiply.outer(weights, own(int(at)))
             return self.law(table, weights)
 
-        single = all(own is None for own in rows)  # then the numbers are cells, and symmetric but for Helmert rows
+        single = all(has_single_cells(self._frame, entry) for entry in table)  # symmetric but for Helmert rows
         return TableErrors.of(self.variances(table), law_of, alike=single and not self._uneven)
 
     def _residuals(self, table: Table) -> list[tuple[tuple[int, ...], int]]:

@@ -1,8 +1,7 @@
 """Conversion between the padded axes of a frame and the cells, levels and ranges of a table. Zone: PUBLIC.
 
-Every published number is a known sum over padded cells (`privcube.accuracy.published`). A frame has the levels of an
-attribute only if the workload asks for one of them. Otherwise levels are sums of the published cells, as ranges always
-are, so they agree with the cells by construction.
+Every published number is a known sum over padded cells (`privcube.accuracy.published`). Levels that the frame does not
+have are sums of published cells, as ranges always are, so they agree with the cells by construction.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.accuracy.published import cell_rows, grouped, padded_cells, recovered_entry
+from privcube.accuracy.published import cell_rows, group_of_cells, grouped, padded_cells, recovered_entry
 from privcube.accuracy.ranges import bounds
 from privcube.algebra.lattice import Floats
 from privcube.model.frame import Frame
@@ -132,7 +131,8 @@ def recovered_table(frame: Frame, table: Table) -> Table:
 def added_up(frame: Frame, table: Table, cells: Floats) -> Floats:
     """A table summed from the published numbers of its `recovered_table`."""
     counts = with_ranges(frame.schema, table, cells)
-    for at, (entry, known) in enumerate(zip(table, recovered_table(frame, table), strict=True)):
-        if isinstance(entry, Axis) and entry.level and entry != known:
-            counts = grouped(counts, at, frame.schema[entry.attribute].partition(entry.level))
+    for at, entry in enumerate(table):
+        group_of = group_of_cells(frame, entry)
+        if group_of is not None:
+            counts = grouped(counts, at, group_of)
     return counts

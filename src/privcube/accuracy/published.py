@@ -1,4 +1,7 @@
-"""Published numbers as queries on padded cells, where a frame has more cells than there are values. Zone: PUBLIC.
+"""Published numbers as queries on the padded cells of a frame. Zone: PUBLIC.
+
+A table at a level that the axes lack is a set of queries, each the sum of the cells of a group. These are published
+cells of the coarsest level that the axes have and the wanted one merges, so all tables agree.
 
 Recovery works on padded axes, and its padded tables agree with each other. A padded cell holds only noise around zero,
 but dropping it would leave parents that differ from the sum of their children. So its estimate is spread evenly over
@@ -13,42 +16,62 @@ See THEORY section 5.1.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from privcube.accuracy.ranges import bounds, gram
-from privcube.algebra.lattice import Floats
+from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import Plain, PlanError
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
-from privcube.model.levels import Partition
-from privcube.model.workload import Axis
+from privcube.model.workload import Axis, axis_cells
 
 _NOTHING: Final = 1e-12  # relative; energies below this are rounding errors
 _MOST_PADDED: Final = 8192  # cells of an attribute: a square matrix of them takes 512 MiB
 
 
 def recovered_entry(frame: Frame, entry: str | Axis) -> str | Axis:
-    """The cells that an entry is summed from: a level if the frame has it, else the cells of the attribute."""
+    """The cells that an entry is summed from: those of a level if the frame has one for it, else of the attribute."""
     if isinstance(entry, str):
         return entry
-    return entry if entry.level and frame.keeps_levels(entry.attribute) else entry.attribute
+    level = frame.source(frame.schema[entry.attribute], entry.level)
+    return entry.attribute if level is None else Axis(entry.attribute, level)
 
 
-def grouped(counts: Floats, at: int, partition: Partition) -> Floats:
-    """Sum the cells along an axis into the groups of a partition."""
+def group_of_cells(frame: Frame, entry: str | Axis) -> Integers | None:
+    """For each of the cells that an entry is summed from, the group it is in; None if the entry has these cells."""
+    if isinstance(entry, str) or entry.level is None or recovered_entry(frame, entry) == entry:
+        return None
+    attribute = frame.schema[entry.attribute]
+    return attribute.partition(entry.level).over(attribute.partition(frame.source(attribute, entry.level)))
+
+
+def groups_in_place(frame: Frame, entry: str | Axis) -> Integers | None:
+    """The group of every cell on the axis of an entry, in the order of the axis; None unless its numbers are such sums.
+
+    Where cells are padded, numbers are not plain sums of cells. There may be very many cells, so no matrix is formed.
+    """
+    group_of = None if frame.kind == "binary" or is_padded(frame, entry) else group_of_cells(frame, entry)
+    return None if group_of is None else group_of[np.argsort(frame.positions(*_summed_from(frame, entry)))]
+
+
+def grouped(counts: Floats, at: int, group_of: Integers) -> Floats:
+    """Sum the cells along an axis into groups, given the group of each.
+
+    >>> grouped(np.array([1.0, 2.0, 4.0]), 0, np.array([1, 0, 1])).tolist()
+    [2.0, 5.0]
+    """
     moved = np.moveaxis(counts, at, 0)
-    sums = np.zeros((partition.cells, *moved.shape[1:]))
-    np.add.at(sums, np.asarray(partition.group_of), moved)
+    sums = np.zeros((int(group_of.max()) + 1, *moved.shape[1:]))
+    np.add.at(sums, group_of, moved)
     return np.moveaxis(sums, 0, at)
 
 
 def padded_cells(frame: Frame, entry: str | Axis) -> int:
     """How many padded cells an entry of a table is summed from."""
-    known = recovered_entry(frame, entry)
-    axis = Axis.of(known)
-    return frame.nested_sizes(frame.schema[axis.attribute], axis.level)[-1]
+    return frame.nested_sizes(*_summed_from(frame, entry))[-1]
 
 
 def published_rows(frame: Frame, entry: str | Axis) -> Floats | None:
@@ -59,25 +82,47 @@ def published_rows(frame: Frame, entry: str | Axis) -> Floats | None:
     [[1.0, 0.0, 0.0, 0.333], [0.0, 1.0, 0.0, 0.333], [0.0, 0.0, 1.0, 0.333]]
     """
     axis = Axis.of(entry)
-    attribute = frame.schema[axis.attribute]
-    kept = axis.level is None or frame.keeps_levels(axis.attribute)
-    rows = cell_rows(frame, attribute, axis.level if kept else None)
-    if axis.queries == "cells" and kept:
+    attribute, level = _summed_from(frame, entry)
+    rows, group_of = cell_rows(frame, attribute, level), group_of_cells(frame, entry)
+    if axis.queries == "cells" and group_of is None:
         return rows
     if rows is None:
-        rows = np.eye(attribute.cells)
-    if axis.queries == "cells":
-        return grouped(rows, 0, attribute.partition(axis.level))
+        rows = np.eye(attribute.partition(level).cells)
+    if group_of is not None:
+        return grouped(rows, 0, group_of)
     running = np.vstack([np.zeros((1, rows.shape[1])), np.cumsum(rows[: attribute.ordered_cells], axis=0)])
     first, last = bounds(axis.queries, attribute.ordered_cells)
     return np.asarray(running[last] - running[first])
 
 
+def numbers_of(frame: Frame, entry: str | Axis) -> Callable[[int], Floats]:
+    """What makes any one of the published numbers of an entry as weights on its padded cells."""
+    group_of = groups_in_place(frame, entry)
+    if group_of is not None:
+        return lambda number: np.asarray(group_of == number, dtype=np.float64)
+    rows, cells = published_rows(frame, entry), padded_cells(frame, entry)
+    return lambda number: np.eye(1, cells, number)[0] if rows is None else rows[number]
+
+
+def spread_out(frame: Frame, entry: str | Axis, weights: Floats, at: int) -> Floats:
+    """Weights on the published numbers of an entry, along an axis, as weights on its padded cells."""
+    group_of = groups_in_place(frame, entry)
+    if group_of is not None:
+        return np.take(weights, group_of, axis=at)
+    rows = published_rows(frame, entry)
+    return weights if rows is None else np.moveaxis(np.tensordot(rows, weights, axes=(0, at)), 0, at)
+
+
 def is_padded(frame: Frame, entry: str | Axis) -> bool:
-    """Whether an entry has more cells on the axes of a frame than it has values."""
-    attribute, level = _whole(frame, entry)
+    """Whether what an entry is summed from has more cells on the axes of a frame than it has values."""
+    attribute, level = _summed_from(frame, entry)
     cells = attribute.cells if level is None else attribute.partition(level).cells
     return frame.nested_sizes(attribute, level)[-1] > cells
+
+
+def has_single_cells(frame: Frame, entry: str | Axis) -> bool:
+    """Whether the published numbers of an entry are single cells of its axes, all of them."""
+    return Axis.of(entry).queries == "cells" and group_of_cells(frame, entry) is None and not is_padded(frame, entry)
 
 
 def cell_rows(frame: Frame, attribute: Attribute, level: str | None) -> Floats | None:
@@ -112,7 +157,7 @@ def mean_energies(frame: Frame, entry: str | Axis) -> Floats:
     >>> mean_energies(Frame(Schema.from_sizes({"a": 3}), "binary"), "a").round(3).tolist()
     [[0.444, 0.222], [0.222, 0.222]]
     """
-    sizes = [frame.sizes[axis][: level + 1] for axis, level in frame.footprint(*_whole(frame, entry))]
+    sizes = [frame.sizes[axis][: level + 1] for axis, level in frame.footprint(*_summed_from(frame, entry))]
     products = asked_products(frame, entry).reshape([chain[-1] for chain in sizes] * 2)
     means = np.zeros([len(chain) for chain in sizes])
     for levels in np.ndindex(*means.shape):
@@ -131,16 +176,18 @@ def mean_energies(frame: Frame, entry: str | Axis) -> Floats:
 def asked_products(frame: Frame, entry: str | Axis) -> Floats:
     """The mean of q q' over the published numbers q of an entry, on its padded cells."""
     axis = Axis.of(entry)
-    attribute, level = _whole(frame, entry)
+    attribute, level = _summed_from(frame, entry)
     sizes = frame.nested_sizes(attribute, level)
     if sizes[-1] > _MOST_PADDED:
         expected = f"at most {_MOST_PADDED:,} cells on axes with more cells than values"
         raise PlanError(repr(attribute.name), expected=expected, given=Plain(f"{sizes[-1]:,}"))
-    real = np.asarray(frame.positions(attribute, level), dtype=np.int64)
-    cells = attribute.ordered_cells if axis.queries != "cells" else len(real)
-    count = cells * (cells + 1) // 2 if axis.queries == "ranges" else cells
+    real, group_of = np.asarray(frame.positions(attribute, level), dtype=np.int64), group_of_cells(frame, entry)
     own = np.zeros((len(real), len(real)))  # Gram matrix over published cells
-    own[:cells, :cells] = np.eye(cells) if axis.queries == "cells" else gram(axis.queries, cells)
+    count, cells = axis_cells(frame.schema, entry), attribute.ordered_cells
+    if axis.queries != "cells":
+        own[:cells, :cells] = gram(axis.queries, cells)
+    else:
+        own += np.eye(count) if group_of is None else group_of[:, None] == group_of
     if len(sizes) == 1:  # every padded cell is spread over all n real cells, with weight 1/n
         products = np.zeros((sizes[-1], sizes[-1]))
         padding = np.setdiff1d(np.arange(sizes[-1]), real)
@@ -154,6 +201,7 @@ def asked_products(frame: Frame, entry: str | Axis) -> Floats:
     return own / count if rows is None else np.asarray(rows.T @ own @ rows / count)
 
 
-def _whole(frame: Frame, entry: str | Axis) -> tuple[Attribute, str | None]:
-    axis = Axis.of(entry)
+def _summed_from(frame: Frame, entry: str | Axis) -> tuple[Attribute, str | None]:
+    """The attribute of an entry, and the level of the frame that the entry is summed from."""
+    axis = Axis.of(recovered_entry(frame, entry))
     return frame.schema[axis.attribute], axis.level

@@ -1,6 +1,6 @@
-"""Range and prefix queries on a chain: their energy at each level, and the nodes that add up to them. Zone: PUBLIC.
+"""Ranges, prefixes and groups of cells on a chain: their energy at each level, and the nodes of ranges. Zone: PUBLIC.
 
-See THEORY section 2.
+See THEORY sections 2 and 5.2.
 """
 
 from __future__ import annotations
@@ -52,6 +52,23 @@ def energies(queries: Queries, sizes: Sequence[int], positions: Sequence[int]) -
         total = float(products[block[:, None] == block].sum())
         kept.append(total * size / leaves**2 / queries_in_all)
     return tuple(float(energy) for energy in np.diff([0.0, *kept]))
+
+
+def group_energies(sizes: Sequence[int], group_of: Integers) -> Floats:
+    """|Pi_l q|^2 for every group q of the leaves of a chain and every level l.
+
+    |P_l q|^2 is the sum over the blocks of level l of the squared number of leaves of q in them, divided by the length.
+
+    >>> group_energies((1, 4), np.array([0, 0, 0, 1])).tolist()  # 3^2 / 4 and 1^2 / 4; in all, 3 and 1
+    [[2.25, 0.75], [0.25, 0.75]]
+    """
+    leaves, groups = sizes[-1], int(group_of.max()) + 1
+    kept = np.zeros((groups, len(sizes)))
+    for level, size in enumerate(sizes):
+        block = np.arange(leaves) // (leaves // size)
+        pairs, inside = np.unique(block * groups + group_of, return_counts=True)
+        np.add.at(kept[:, level], pairs % groups, inside.astype(np.float64) ** 2 * size / leaves)
+    return np.diff(kept, axis=1, prepend=0)
 
 
 def nodes(

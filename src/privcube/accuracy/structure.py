@@ -7,8 +7,8 @@ over axes. Each axis is normalized by its number of leaves, so the size N of the
   f of cells(m) = 1/s_m on levels 0..m, of contrast(m) = 2/s_m and of helmert(m) = 1/s_m on level m;
   f of squares(m), with f' children per node: (1 - 1/f')/(2 s_m) on levels 0..m-1, (1 - 2/f')/(2 s_m) on level m;
   |Pi_l q|^2 of a cell at level m = (s_l - s_(l-1)) / s_m^2 on levels l = 0..m (with s_(-1) = 0).
-Queries are the published numbers. Where an axis is padded, these are not single cells (`privcube.accuracy.published`),
-and the axes of an attribute are handled together.
+Queries are the published numbers. Where an axis is padded, or lacks the level of a table, these are not single cells
+(`privcube.accuracy.published`), and the axes of an attribute are handled together.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privcube.accuracy.published import is_padded, mean_energies
-from privcube.accuracy.ranges import energies
+from privcube.accuracy.published import groups_in_place, has_single_cells, is_padded, mean_energies
+from privcube.accuracy.ranges import energies, group_energies
 from privcube.algebra.lattice import Family, Floats, Incidence, Integers, Part, ResidualIndex, silenced
 from privcube.errors import Plain, PlanError, counted
 from privcube.model.frame import Frame
@@ -32,6 +32,7 @@ from privcube.model.workload import Axis, Workload, table_name
 # Residuals below one table, and summed over all tables, to bound time and memory.
 MOST_BELOW_A_TABLE: Final = 200_000
 MOST_BELOW_ALL: Final = 50_000_000
+_NOTHING: Final = 1e-12  # relative; energies below this are rounding errors
 
 
 class WorkloadIndex(NamedTuple):
@@ -158,7 +159,7 @@ def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
     """How strongly one axis of a table depends on the levels of the frame's axes."""
     axis = Axis.of(entry)
     attribute = frame.schema[axis.attribute]
-    if axis.queries == "cells" and (frame.kind == "binary" or not is_padded(frame, axis)):
+    if axis.queries == "cells" and (frame.kind == "binary" or has_single_cells(frame, axis)):
         return tuple(cells_part(frame, number, level) for number, level in frame.footprint(attribute, axis.level))
     if frame.kind == "binary":
         raise PlanError(
@@ -169,22 +170,28 @@ def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
     ((number, level),) = frame.footprint(attribute, axis.level)
     if is_padded(frame, axis):
         return (Part(number, tuple((mean_energies(frame, entry) / frame.sizes[number][level]).tolist())),)
+    group_of = groups_in_place(frame, entry)
+    if group_of is not None:
+        sizes = frame.sizes[number][: level + 1]
+        means = np.mean(group_energies(sizes, group_of), axis=0) / sizes[-1]
+        return (Part(number, tuple(np.where(means > _NOTHING * means.sum(), means, 0.0).tolist())),)
     positions = frame.positions(attribute)[: attribute.ordered_cells]
     return (Part(number, energies(axis.queries, frame.sizes[number], positions)),)
 
 
 def _on_padded_bits(workload: Workload, frame: Frame, residuals: ResidualIndex, asks: Incidence) -> Incidence:
-    """Correct `asks` for attributes with padded cells, whose published numbers are not products over bits."""
+    """Correct `asks` for attributes whose published numbers are not single cells, and hence no products over bits."""
     factor = asks.factor.copy()
     vectors: Integers | None = None
     for entry in dict.fromkeys(entry for table in workload for entry in table):
         axis = Axis.of(entry)
         attribute = frame.schema[axis.attribute]
-        if is_padded(frame, axis):
+        if not has_single_cells(frame, axis):
             vectors = residuals.level_vectors() if vectors is None else vectors
             energy = mean_energies(frame, entry)
             bits = vectors[:, [number for number, _ in frame.footprint(attribute, axis.level)]]
             over_product = energy[tuple(bits.T)] * energy.size  # a single cell has energy 1 / size in each
+            over_product = np.broadcast_to(over_product, len(vectors))  # a level of one group has no bits
             asking = np.array([entry in table for table in workload])[asks.row]
             factor[asking] *= over_product[asks.column[asking]]
     return replace(asks, factor=factor)

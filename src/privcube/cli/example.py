@@ -35,8 +35,8 @@ overflow = "clamp"              # counts in the last bin; or "category", "drop",
 missing = "drop"
 other = "drop"
 
-[[attributes.levels]]           # a coarser view of the same attribute
-name = "stage"
+[[attributes.levels]]           # a coarser view of the same attribute; more may follow, each merging the one before
+name = "stage"                  # it, or with of = "age" the bins themselves
 bins = [0, 15, 65, 120]
 
 [[attributes]]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from privcube.accuracy.published import cell_rows, published_rows
+from privcube.accuracy.published import group_of_cells, is_padded, published_rows
 from privcube.accuracy.ranges import bounds
 from privcube.algebra.sparse import scipy_sparse
 from privcube.errors import PlanError
@@ -90,8 +90,9 @@ def _entry_matrix(frame: Frame, name: str, axis: Axis | None) -> Any:
     attribute, size = frame.schema[name], padded_size(frame, name)
     if axis is None:
         return sparse.csr_array(np.ones((1, size)))
-    rows = published_rows(frame, axis) if cell_rows(frame, attribute, axis.level) is not None else None
-    if rows is not None:
+    if is_padded(frame, axis) or group_of_cells(frame, axis) is not None:
+        rows = published_rows(frame, axis)
+        assert rows is not None
         return sparse.csr_array(np.repeat(rows, size // rows.shape[1], axis=1))
     positions = np.asarray(frame.positions(attribute, axis.level), dtype=np.int64)
     if axis.queries == "cells":

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
 from itertools import pairwise
 from typing import Final, Literal, get_args
 
@@ -25,7 +26,7 @@ from privcube.errors import Plain, SchemaError
 from privcube.model.amounts import Amount, decimal_text, exact
 from privcube.model.columns.dates import Dates
 from privcube.model.columns.spelling import MISSING, Case, checked_raw, cleaned
-from privcube.model.levels import Chain, Level, Partition, chain_of, check_name
+from privcube.model.levels import TOGETHER, Chain, Level, Partition, chain_of, check_name
 
 Policy = Literal["refuse", "category", "drop"]
 RangePolicy = Literal["refuse", "category", "clamp", "drop"]
@@ -208,21 +209,33 @@ class Attribute:
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """The declared levels from fine to coarse, excluding single values and the total."""
+        """The declared levels in their order, excluding single values and the total."""
         return tuple(level.name for level in self.levels)
 
+    @property
+    def nests(self) -> bool:
+        """Whether every level is declared to merge the one before it, so that they form a chain."""
+        before = (self.name, *self.level_names)
+        return all(level.of in (None, below) for level, below in zip(self.levels, before, strict=False))
+
     def partition(self, level: str | None = None) -> Partition:
-        """The cells grouped at a level; without a level, every cell on its own."""
+        """The cells grouped at a level; without a level, every cell on its own.
+
+        Several levels, joined by `TOGETHER`, stand for the coarsest groups that all of them merge.
+        """
         if level is None:
             return Partition(tuple(self.labels), tuple(range(self.cells)))
-        if level not in self.level_names:
-            subject = f"attribute {self.name!r}"
-            raise SchemaError(subject, expected="one of its levels", given=level, available=self.level_names)
-        return self.partitions[self.level_names.index(level)]
+        own = dict(zip(self.level_names, self.partitions, strict=True))
+        names = level.split(TOGETHER)
+        for name in names:
+            if name not in own or len(names) > len(own):
+                subject = f"attribute {self.name!r}"
+                raise SchemaError(subject, expected="one of its levels", given=name, available=self.level_names)
+        return reduce(Partition.common_with, [own[name] for name in names])
 
     @property
     def chain(self) -> Chain:
-        """The levels as a chain of equal fan-outs, with padding where fan-outs differ (see `Chain`).
+        """The levels, if they nest, as a chain of equal fan-outs, with padding where fan-outs differ (see `Chain`).
 
         >>> Attribute("city", values=["LA", "SF", "NY"],
         ...           levels=[Level("state", groups={"CA": ["LA", "SF"], "NY": ["NY"]})]).chain
@@ -261,8 +274,8 @@ class Attribute:
         edges = self.bins
         if edges is None and self.ordered:
             edges = _integer_edges(self.labels[: self.declared_cells])
-        partitions: list[Partition] = []
-        finer = Partition(tuple(self.labels), tuple(range(self.cells)))
+        known = {self.name: Partition(tuple(self.labels), tuple(range(self.cells)))}
+        before = self.name
         if len({level.name for level in self.levels} | {self.name}) <= len(self.levels):
             raise SchemaError(
                 f"attribute {self.name!r}, levels",
@@ -270,8 +283,13 @@ class Attribute:
                 given=", ".join(self.level_names),
             )
         for level in self.levels:
-            coarser = level.applied_to(
-                finer,
+            below = before if level.of is None else level.of
+            if below not in known:
+                subject = f"attribute {self.name!r}, level {level.name!r}, of"
+                expected = "the attribute, for its cells, or a level declared before"
+                raise SchemaError(subject, expected=expected, given=below, available=known)
+            known[level.name] = level.applied_to(
+                known[below],
                 attribute=self.name,
                 first=self.first_declared,
                 count=self.declared_cells,
@@ -279,9 +297,8 @@ class Attribute:
                 dates=self.dates,
                 ordered=self.ordered,
             )
-            partitions.append(coarser)
-            finer = coarser
-        return tuple(partitions)
+            before = level.name
+        return tuple([known[level.name] for level in self.levels])
 
 
 def _checked_values(subject: str, values: Sequence[Value]) -> tuple[Value, ...]:

@@ -1,8 +1,10 @@
-"""Levels of detail of an attribute: nested partitions of its cells, and the padded chain they form. Zone: PUBLIC.
+"""Levels of detail of an attribute: partitions of its cells, and the padded chain of those that nest. Zone: PUBLIC.
 
-A level merges cells of the next finer one: into named groups (cities into states), in runs of a fixed number of
-neighbors on the scale (years into five-year bands), by coarser edges, or by longer periods of dates. The categories for
-other, missing, too small and too large values stay separate at every level; the total above all levels always exists.
+A level merges the groups of a finer one, by default of the one declared before it: into named groups (cities into
+states), in runs of a fixed number of neighbors on the scale (years into five-year bands), by coarser edges, or by
+longer periods of dates. With `of` it merges the cells of the attribute, or another level, instead, so that an attribute
+can be grouped in ways that do not nest. The categories for other, missing, too small and too large values stay separate
+at every level; the total above all levels always exists.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from privcube.errors import Plain, SchemaError, listed
 from privcube.model.amounts import Amount, decimal_text, exact
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
 Label = str | int | bool
 
+TOGETHER: Final = "\n"  # between the names of levels that stand for their common groups; no name has it
 _LONGEST_NAME: Final = 1_000  # characters: names are printed, and become columns of published files
 _NOT_TEXT: Final = ("Cc", "Cs", "Zl", "Zp")  # controls, surrogates, line and paragraph separators
 
@@ -37,6 +42,35 @@ class Partition:
     def cells(self) -> int:
         """How many groups there are."""
         return len(self.labels)
+
+    def merges(self, finer: Partition) -> bool:
+        """Whether every group of another partition lies within one group of this one."""
+        return bool(np.array_equal(self.over(finer)[np.asarray(finer.group_of)], self.group_of))
+
+    def over(self, finer: Partition) -> np.ndarray:
+        """For every group of a finer partition, the group of this one that it lies in.
+
+        >>> Partition(("x", "y"), (0, 0, 1)).over(Partition(("a", "b", "c"), (2, 1, 0))).tolist()
+        [1, 0, 0]
+        """
+        found = np.zeros(finer.cells, dtype=np.int64)
+        found[np.asarray(finer.group_of)] = self.group_of
+        return found
+
+    def is_even_over(self, finer: Partition) -> bool:
+        """Whether every group has equally many of the groups of a finer partition."""
+        return len(set(np.bincount(self.over(finer), minlength=self.cells).tolist())) == 1
+
+    def common_with(self, other: Partition) -> Partition:
+        """The coarsest partition that both of them merge, its groups in the order of their first cells.
+
+        >>> Partition(("x", "y"), (0, 0, 1)).common_with(Partition(("p", "q"), (0, 1, 1)))
+        Partition(labels=('x and p', 'x and q', 'y and q'))
+        """
+        pairs = list(zip(self.group_of, other.group_of, strict=True))
+        numbers = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
+        labels = [f"{self.labels[one]} and {other.labels[another]}" for one, another in numbers]
+        return Partition(tuple(labels), tuple([numbers[pair] for pair in pairs]))
 
 
 @dataclass(frozen=True)
@@ -60,8 +94,10 @@ class Chain:
 class Level:
     """A coarser view of an attribute, declared by exactly one of groups, width, bins and, for dates, by.
 
+    It merges the level declared before it or, with `of`, another one: a level's name, or the attribute's for its cells.
+
     >>> Level("state", groups={"CA": ["LA", "SF"], "NY": ["NYC"]})
-    Level(name='state', groups=(('CA', ('LA', 'SF')), ('NY', ('NYC',))), width=None, bins=None, by=None)
+    Level(name='state', groups=(('CA', ('LA', 'SF')), ('NY', ('NYC',))), width=None, bins=None, by=None, of=None)
     """
 
     name: str
@@ -69,6 +105,7 @@ class Level:
     width: int | None
     bins: tuple[Fraction, ...] | None
     by: str | None
+    of: str | None
 
     def __init__(
         self,
@@ -78,6 +115,7 @@ class Level:
         width: int | None = None,
         bins: Sequence[Amount] | None = None,
         by: str | None = None,
+        of: str | None = None,
     ) -> None:
         check_name("level name", name)
         subject = f"level {name!r}"
@@ -100,12 +138,15 @@ class Level:
             raise SchemaError(f"{subject}, width", expected="a whole number of at least 2", given=width)
         if bins is not None and (isinstance(bins, str) or not isinstance(bins, Sequence) or len(bins) < 2):
             raise SchemaError(f"{subject}, bins", expected="a list of at least two edges", given=bins)
+        if of is not None and not isinstance(of, str):
+            raise SchemaError(f"{subject}, of", expected="the name of a level or of the attribute", given=of)
         fixed = {
             "name": name,
             "groups": None if groups is None else tuple((key, tuple(members)) for key, members in groups.items()),
             "width": width,
             "bins": None if bins is None else tuple(exact(e, f"{subject}, bins", SchemaError) for e in bins),
             "by": by,
+            "of": of,
         }
         for key, value in fixed.items():
             object.__setattr__(self, key, value)
@@ -121,7 +162,7 @@ class Level:
         dates: Dates | None,
         ordered: bool,
     ) -> Partition:
-        """Merge the groups of the next finer level.
+        """Merge the groups of a finer level.
 
         `first` and `count` locate the declared cells of the attribute; `edges` are the edges of these cells, or `dates`
         their periods, if any.
@@ -219,7 +260,7 @@ def _by_starts(
             if group_of.setdefault(member, number) != number:
                 raise SchemaError(
                     subject,
-                    expected="whole groups of the level below it",
+                    expected="whole groups of the level below it (of = ... names another one to merge)",
                     given=Plain(f"{finer.labels[member]} split"),
                 )
         if names is not None:

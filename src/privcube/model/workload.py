@@ -221,6 +221,16 @@ class Workload:
         axes = (entry for table in self for entry in table if isinstance(entry, Axis))
         return frozenset(axis.attribute for axis in axes if axis.level is not None)
 
+    @property
+    def levels(self) -> dict[str, set[str | None]]:
+        """The levels at which tables request each of the `leveled` attributes; None stands for its cells."""
+        leveled = self.leveled
+        found: dict[str, set[str | None]] = {name: set() for name in self.schema.names if name in leveled}
+        for axis in (Axis.of(entry) for table in self for entry in table if found):
+            if axis.attribute in found:
+                found[axis.attribute].add(axis.level)
+        return found
+
     def _place(self, table: Table) -> tuple[object, ...]:
         axes = [Axis.of(entry) for entry in table]
         positions = tuple([self.schema.position(axis.attribute) for axis in axes])
@@ -366,8 +376,11 @@ def _kway(schema: Schema, k: int, more: int = 0) -> Iterator[Table]:
 def _coarser(schema: Schema, entry: str | Axis) -> list[str | Axis]:
     """An axis and its coarser levels."""
     axis = Axis.of(entry)
-    names = schema[axis.attribute].level_names
-    above = names if axis.level is None else names[names.index(axis.level) + 1 :]
+    attribute = schema[axis.attribute]
+    above = attribute.level_names
+    if axis.level is not None:
+        own = attribute.partition(axis.level)
+        above = tuple(name for name in above if name != axis.level and attribute.partition(name).merges(own))
     if axis.queries != "cells":
         above = ()
     return [entry, *(Axis(axis.attribute, level) for level in above)]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -17,13 +18,16 @@ from privcube.model.options import PlanOptions, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Workload
+from privcube.planning.frames import asks_for_single_cells, frames, with_cells
 from privcube.planning.search.search import search_plan
 from privcube.planning.steps import at_best, plan_of
 from privcube.planning.trees import best_tree, branchings
 from privcube.progress import COMPARING, Progress, silent
-from privcube.strategies import STRATEGIES
+from privcube.strategies import STRATEGIES, matrix, residual
 
 _MOST_COMPARED: Final = 10_000  # tables; for more, comparing takes too long and "auto" uses only the search
+_MOST_MATRICES: Final = 256  # cells of the domain; for more, matrices for finer tables take too long
+_MOST_FINER: Final = 6  # workloads of finer tables whose matrices are compared
 _NARROW: Final = 2  # epsilon per row changed; continuous and whole-number variances differ by 1 % at noise of scale 3
 
 
@@ -45,7 +49,7 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     Under a pure guarantee the search goes first. It starts from the paper's strategies on the natural axes (base
     counts, marginals, clusters, and Fourier coefficients of binary attributes), so its plan is at least as good, and
     these are skipped unless noise is so narrow that the prediction for continuous noise may be misleading. For
-    tables of cells under Gaussian noise, residuals are optimal (THEORY section 4).
+    tables of single cells under Gaussian noise, residuals are optimal (THEORY section 4).
     """
     found: list[Plan] = []
     problems: list[PlanError] = []
@@ -62,14 +66,22 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     if searching:
         attempt(lambda: _searched(workload, guarantee, options, progress))
     covered = _covered(workload) if searching and found and not _is_narrow(guarantee) else frozenset[Strategy]()
-    if best_steps and not pure and not ranges and not Frame.natural(workload).has_padding:
-        covered = frozenset(STRATEGIES) - {"residual"}
+    if best_steps and not pure:
+        axes = frames(workload, guarantee)
+        for frame in axes:
+            attempt(partial(_residuals, workload, guarantee, options, frame))
+        covered = frozenset({"residual"} if Frame.natural(workload) in axes else ())
+        if found and asks_for_single_cells(workload, axes[0]):
+            covered = frozenset(STRATEGIES)
     for name in STRATEGIES:
         if name == "sketch" or name in covered:  # a sketch is never better than the base counts it projects
             continue
         attempt(partial(least_total, workload, guarantee, at_best(options, name), progress))
     if best_steps and ranges:
         attempt(lambda: best_tree(workload, guarantee, options))
+    if searching and workload.leveled and "matrix" not in covered and workload.schema.domain_size <= _MOST_MATRICES:
+        for other in islice(with_cells(workload), _MOST_FINER):  # a matrix may be a better one for finer tables
+            attempt(partial(_matrix, workload, guarantee, options, other))
     if not found:
         raise problems[0]
     return found
@@ -121,17 +133,31 @@ def _covered(workload: Workload) -> frozenset[Strategy]:
     """
     if len(workload) > _MOST_COMPARED:
         return frozenset(STRATEGIES)
-    frame = Frame.natural(workload)
-    covered: set[Strategy] = {"base_counts", "marginals", "clusters", "residual"}
+    frame = Frame.unpadded(workload)
+    covered: set[Strategy] = {"residual"}
+    if not Frame.natural(workload).has_padding:
+        covered |= {"base_counts", "marginals", "clusters"}
     if not branchings(workload):
-        covered |= {"hierarchy", "matrix"}  # trees and matrices only help with ranges
+        covered |= {"hierarchy"}  # trees only help with ranges
         if all(set(chain) <= {2} for chain in frame.fan_outs) and not workload.leveled:
             covered |= {"fourier", "wavelet"}
+    if asks_for_single_cells(workload, frame):
+        covered |= {"matrix"}  # matrices only help with ranges and groups of unequal size
     return frozenset(covered)
 
 
+def _matrix(workload: Workload, guarantee: Guarantee, options: PlanOptions, other: Workload) -> Plan:
+    """The plan that measures the matrix for another workload."""
+    return plan_of(workload, guarantee, at_best(options, "matrix"), matrix.propose(other, guarantee))
+
+
+def _residuals(workload: Workload, guarantee: Guarantee, options: PlanOptions, frame: Frame) -> Plan:
+    proposal = residual.propose(workload, guarantee, frame)
+    return plan_of(workload, guarantee, at_best(options, "residual"), proposal)
+
+
 def _searched(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
-    """The plan that a search finds on the natural axes or, for ranges, also on the best tree."""
+    """The plan that a search finds on the natural axes, with and without padding, or, for ranges, on the best tree."""
     if not isinstance(guarantee, PureDP):
         raise PlanError("strategy", expected="a pure guarantee for a search over bundles", available=["residual"])
     if options.recovery != "optimal" or options.budgets == "uniform":
@@ -139,7 +165,24 @@ def _searched(workload: Workload, guarantee: Guarantee, options: PlanOptions, pr
     if branchings(workload):
         with suppress(PlanError):
             tree = best_tree(workload, guarantee, options)
-            flat = search_plan(workload, guarantee, replace(options, effort="fast"), Frame.natural(workload))
+            flat = search_plan(workload, guarantee, replace(options, effort="fast"), Frame.unpadded(workload))
             better = search_plan(workload, guarantee, options, tree.frame, also=[tree], progress=progress)
             return min(flat, better, key=_predicted_error)
-    return search_plan(workload, guarantee, options, Frame.natural(workload), progress=progress)
+    axes = frames(workload, guarantee)
+    plans = [
+        search_plan(workload, guarantee, options, frame, progress=_part(progress, number, len(axes)))
+        for number, frame in enumerate(axes)
+    ]
+    return min(plans, key=_predicted_error)
+
+
+def _part(progress: Progress, number: int, count: int) -> Progress:
+    """The progress of one search out of several."""
+
+    def told(stage: str, done: int, total: int | None) -> None:
+        if total is None:
+            progress(stage, done, None)
+        else:
+            progress(stage, number * total + done, count * total)
+
+    return told

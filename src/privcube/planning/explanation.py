@@ -9,6 +9,7 @@ from typing import Any
 from privcube.errors import PrivcubeError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, MatrixGroup, SketchGroup, group_rows
+from privcube.model.levels import TOGETHER
 from privcube.model.options import Objective
 from privcube.model.plan import Plan
 from privcube.model.slices import slice_rows
@@ -143,7 +144,8 @@ def group_name(frame: Frame, group: Group) -> str:
 def _part_name(frame: Frame, part: GroupPart) -> str:
     name, levels = _attribute(frame, part.axis), len(frame.fan_outs[part.axis])
     if part.level < levels and frame.kind == "natural":
-        name += f" by {frame.schema[name].level_names[levels - 1 - part.level]}"
+        own = frame.levels_of(frame.schema[name])[levels - 1 - part.level]
+        name += f" by {own.replace(TOGETHER, ' and ')}"
     elif frame.kind == "tree" and levels > 1:
         name += f" in {frame.sizes[part.axis][part.level]:,} parts"
     return name if part.kind == "cells" else f"differences of {name}"

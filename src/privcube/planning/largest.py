@@ -19,6 +19,7 @@ import numpy as np
 from privcube.accuracy.structure import Structure, WorkloadIndex
 from privcube.algebra.lattice import Floats
 from privcube.errors import Plain, PlanError
+from privcube.model.frame import Frame
 from privcube.model.groups import is_structured, product_groups
 from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan
@@ -26,6 +27,7 @@ from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.sensitivity import noise_variances, squared_l2_of_all
 from privcube.model.workload import Entry, Table, Workload, canonical, table_name
 from privcube.planning.candidates import least_total
+from privcube.planning.frames import frames
 from privcube.planning.minimax import largest_ratio_shares
 from privcube.planning.steps import DENOMINATOR, plan_of, whole_shares
 from privcube.progress import Progress, silent
@@ -96,7 +98,12 @@ def _squares(workload: Workload, wanted: Mapping[Sequence[Entry], float]) -> dic
 
 
 def _gaussian(workload: Workload, guarantee: Guarantee, options: PlanOptions, wanted: Floats) -> Plan:
-    proposal = residual.propose(workload, guarantee)
+    plans = [_residuals(workload, guarantee, options, wanted, frame) for frame in frames(workload, guarantee)]
+    return min(plans, key=lambda made: largest_ratio(made, wanted))
+
+
+def _residuals(workload: Workload, guarantee: Guarantee, options: PlanOptions, wanted: Floats, frame: Frame) -> Plan:
+    proposal = residual.propose(workload, guarantee, frame)
     structure = Structure.of(workload, proposal.frame, product_groups(proposal.groups), proposal.index)
     moved = squared_l2_of_all(guarantee, proposal.frame, structure.groups)
     found, _ = largest_ratio_shares(structure, moved, wanted)

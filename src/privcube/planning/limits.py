@@ -34,8 +34,8 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import ZCDP, PureDP
 from privcube.model.sensitivity import squared_l2_of_all
 from privcube.model.workload import Workload
+from privcube.planning.frames import asks_for_single_cells
 from privcube.planning.minimax import largest_ratio_shares
-from privcube.planning.trees import branchings
 from privcube.strategies import residual
 
 LimitKind = Literal["optimum", "bound", "yardstick"]
@@ -61,7 +61,7 @@ def limit_of(plan: Plan, own: float) -> Limit | None:
     guarantee, objective = plan.guarantee, plan.options.objective
     if guarantee.neighbors != "add_remove":
         return None  # replacing a record leaves the total unchanged, so these bounds do not apply
-    alike = not branchings(plan.workload) and not Frame.natural(plan.workload).has_padding
+    alike = asks_for_single_cells(plan.workload, Frame.unpadded(plan.workload))
     if alike:
         least = least_total_variance(plan.workload) if objective == "total" else least_largest_variance(plan.workload)
     elif objective == "total" and schema_of(plan.workload).domain_size <= MOST_CELLS:
@@ -110,7 +110,7 @@ def svd_bound(workload: Workload) -> float:
 
 def _residuals(workload: Workload) -> tuple[Structure, Floats]:
     unit = ZCDP("0.5")
-    proposal = residual.propose(workload, unit)
+    proposal = residual.propose(workload, unit, Frame.unpadded(workload))
     structure = Structure.of(workload, proposal.frame, product_groups(proposal.groups), proposal.index)
     return structure, squared_l2_of_all(unit, proposal.frame, structure.groups)
 

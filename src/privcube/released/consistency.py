@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from privcube.accuracy.layout import Layout
+from privcube.accuracy.published import group_of_cells
 from privcube.accuracy.recovery import recover_cells
 from privcube.algebra.lattice import Floats, Integers
 from privcube.algebra.residuals import from_residuals, level_slice, real_shares
@@ -27,7 +28,7 @@ from privcube.linear.consistency import NORMS, nearest
 from privcube.model.frame import Frame
 from privcube.model.groups import QueryGroup, cells_groups
 from privcube.model.schema import Schema
-from privcube.model.workload import Axis, Table, axis_cells, table_name
+from privcube.model.workload import Axis, Table, Workload, axis_cells, table_name
 
 
 def consistent_tables(schema: Schema, tables: Mapping[Table, Floats], norm: float = 2) -> dict[Table, Floats]:
@@ -46,7 +47,7 @@ def consistent_tables(schema: Schema, tables: Mapping[Table, Floats], norm: floa
     given = {table: _checked(schema, table, counts) for table, counts in tables.items()}
     if not given:
         raise PlanError("tables", expected="at least one", given=Plain("none"))
-    frame = Frame(schema, "natural", leveled=_leveled(given))
+    frame = _frame(schema, given)
     chains = zip(frame.fan_outs, schema, strict=True)
     shares = [real_shares(chain, frame.positions(attribute)) for chain, attribute in chains]
     return _by_projection(frame, given, shares) if norm == 2 else _by_program(frame, given, shares, norm)
@@ -142,5 +143,10 @@ def _checked(schema: Schema, table: Table, counts: Floats) -> Floats:
     return numbers
 
 
-def _leveled(tables: Mapping[Table, Floats]) -> frozenset[str]:
-    return frozenset(entry.attribute for table in tables for entry in table if isinstance(entry, Axis))
+def _frame(schema: Schema, tables: Mapping[Table, Floats]) -> Frame:
+    """A frame that has the levels of all tables."""
+    frame = Frame.natural(Workload(schema, dict.fromkeys(tables, 1.0)))
+    for table in tables:
+        if any(group_of_cells(frame, entry) is not None for entry in table):
+            raise PlanError(f"table {table_name(table)}", expected="levels that nest with those of the other tables")
+    return frame

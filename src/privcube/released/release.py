@@ -256,9 +256,9 @@ def _attributes(table: Table) -> frozenset[str]:
 
 def _at_level(frame: Frame, entry: str | Axis, weights: Floats) -> tuple[str | Axis, Floats]:
     """Weights on the cells of an attribute as weights on the coarsest level whose groups have equal weights."""
-    if isinstance(entry, str) and frame.keeps_levels(entry):
+    if isinstance(entry, str):
         attribute = frame.schema[entry]
-        for level in reversed(attribute.level_names):
+        for level in reversed(frame.levels_of(attribute)):
             groups = np.asarray(attribute.partition(level).group_of)
             own = weights[np.unique(groups, return_index=True)[1]]
             if np.array_equal(own[groups], weights):

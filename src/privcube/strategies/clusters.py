@@ -27,11 +27,11 @@ SYMBOL: Final = "C"
 MOST_TABLES: Final = 5_000  # the pairwise costs then take 200 MB
 
 
-def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
+def propose(workload: Workload, guarantee: Guarantee, frame: Frame | None = None) -> Proposal:
     """S = the union tables of the clusters; R sums each table from its cluster."""
     if len(workload) > MOST_TABLES:
         raise PlanError("clusters", expected=f"at most {MOST_TABLES:,} tables to compare in pairs", given=len(workload))
-    frame = Frame.natural(workload)
+    frame = Frame.natural(workload) if frame is None else frame
     levels = np.zeros((len(workload), len(frame.fan_outs)), dtype=np.int64)
     for number, group in enumerate(cells_groups(frame, workload)):
         for part in group:

@@ -25,4 +25,4 @@ def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
 
 def frame_of(workload: Workload) -> Frame:
     """A frame with one axis per bit."""
-    return Frame(workload.schema, "binary", leveled=workload.leveled)
+    return Frame.natural(workload, "binary")

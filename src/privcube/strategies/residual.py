@@ -17,6 +17,6 @@ NAME: Final = "residual"
 SYMBOL: Final = "R"
 
 
-def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
+def propose(workload: Workload, guarantee: Guarantee, frame: Frame | None = None) -> Proposal:
     """S = orthogonal rows for every residual that some table needs."""
-    return one_group_per_residual(workload, Frame.natural(workload), "helmert")
+    return one_group_per_residual(workload, Frame.natural(workload) if frame is None else frame, "helmert")

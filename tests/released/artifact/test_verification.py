@@ -541,7 +541,10 @@ LEVELED = Schema(
             values=["p", "q", "r"],
             ordered=True,
             missing="category",
-            levels=[Level("pair", groups={"pq": ["p", "q"], "r": ["r"]})],
+            levels=[
+                Level("pair", groups={"pq": ["p", "q"], "r": ["r"]}),
+                Level("rest", groups={"qr": ["q", "r"], "p": ["p"]}, of="b"),  # crosses the other, and not in order
+            ],
         ),
         Attribute("c", size=2),
     ]
@@ -556,6 +559,8 @@ CANDIDATES = [
     (B_PREFIXES,),
     ("a", "b"),
     ("a", Axis("b", "pair")),
+    (Axis("b", "rest"),),
+    (Axis("b", "rest"), "c"),
     ("a", B_RANGES),
     ("b", "c"),
     (B_PREFIXES, "c"),

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from privcube.accuracy.layout import recovered_table
-from privcube.accuracy.published import padded_cells, published_rows
+from privcube.accuracy.published import groups_in_place, padded_cells, published_rows
+from privcube.accuracy.ranges import group_energies
 from privcube.algebra.lattice import Floats
 from privcube.algebra.residuals import helmert_rows, square_rows
 from privcube.model.frame import Frame
@@ -91,8 +92,11 @@ def _means(frame: Frame, footprint: QueryGroup, rows: Floats, told: Sequence[int
 def energies(frame: Frame, entry: str | Axis) -> tuple[Floats, int]:
     """|Pi_b q|^2 for every published number q of an entry and all levels b of its axes, and the number of axes."""
     (footprint,) = cells_groups(frame, [recovered_table(frame, (entry,))])
-    rows = published_rows(frame, entry)
     sizes = [frame.sizes[part.axis][: part.level + 1] for part in footprint]
+    group_of = groups_in_place(frame, entry)
+    if group_of is not None:
+        return group_energies(sizes[0], group_of), 1
+    rows = published_rows(frame, entry)
     if rows is None:  # single cells, all with the same energies
         own = np.ones(())
         for chain in sizes:

@@ -47,8 +47,9 @@ def attribute_from(section: Section, folder: Path = Path()) -> Attribute:
             width=level.integer("width", None),
             bins=level.raw("bins", None),
             by=level.text("by", None),
+            of=level.text("of", None),
         )
-        for level in section.sections("levels", ("name", "groups", "width", "bins", "by"), required=False)
+        for level in section.sections("levels", ("name", "groups", "width", "bins", "by", "of"), required=False)
     ]
     values, spelled = section.raw("values", None), section.raw("raw", ())
     if "values_from" in section.given:
@@ -116,6 +117,7 @@ def attribute_document(attribute: Attribute) -> dict[str, Any]:
                     "width": level.width,
                     "bins": None if level.bins is None else [_number(edge) for edge in level.bins],
                     "by": level.by,
+                    "of": level.of,
                 }
             )
             for level in attribute.levels

@@ -152,13 +152,13 @@ def require_room(workload: Workload, frame: Frame, groups: Sequence[Group]) -> N
 
 def _padded_cells(frame: Frame, entry: str | Axis) -> int:
     axis = Axis.of(entry)
-    level = axis.level if frame.keeps_levels(axis.attribute) else None
-    return frame.nested_sizes(frame.schema[axis.attribute], level)[-1]
+    attribute = frame.schema[axis.attribute]
+    return frame.nested_sizes(attribute, frame.source(attribute, axis.level))[-1]
 
 
 def _require_explicit_room(workload: Workload, frame: Frame, groups: Sequence[Group], rows: int) -> None:
     """Refuse what dense algebra on the cells of the attributes in use cannot handle."""
-    if frame.kind != "natural" or frame.leveled:
+    if frame.kind != "natural" or frame.leveled or frame.kept:
         raise PlanError("frame", expected="a natural one without levels, for rows without product structure")
     cells = prod(frame.schema[name].cells for name in _attributes_in_use(workload, frame, groups))
     if cells > _MOST_CELLS or rows * cells > _MOST_EXPLICIT:

@@ -71,6 +71,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             "kind": plan.frame.kind,
             "branching": plan.frame.branching,
             "leveled": sorted(plan.frame.leveled),
+            **({"kept": {name: list(levels) for name, levels in plan.frame.kept}} if plan.frame.kept else {}),
         },
         "groups": [group_document(group) for group in plan.groups],
         "shares": list(plan.shares),
@@ -120,9 +121,9 @@ def _parts(document: dict[str, Any]) -> dict[str, Any]:
     guarantee = plan.section("guarantee", ("amounts", "neighbors", "max_rows_per_person", "calibration", "row"))
     amounts = guarantee.section("amounts", _AMOUNTS).amounts(_AMOUNTS)
     options = plan.section("options", _OPTIONS)
-    layout = plan.section("frame", ("kind", "branching", "leveled"))
+    layout = plan.section("frame", ("kind", "branching", "leveled", "kept"))
     kind, calibration = cast(FrameKind, layout.text("kind")), cast(Calibration, guarantee.text("calibration"))
-    frame = Frame(schema, kind, layout.integer("branching"), frozenset(_names(layout, "leveled")))
+    frame = Frame(schema, kind, layout.integer("branching"), frozenset(_names(layout, "leveled")), _kept(layout))
     workload = Workload.tables(schema, map(_table, plan.array("tables")), weights=plan.array("weights"))
     groups = groups_from(plan.array("groups"), frame)
     require_room(workload, frame, groups)
@@ -171,6 +172,15 @@ def _names(section: Section, key: str) -> list[str]:
     if not all(isinstance(name, str) for name in names):
         raise PlanError(section.path(key), expected="names of attributes", given=names)
     return names
+
+
+def _kept(layout: Section) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Attributes with some of their levels; none if the key is missing."""
+    kept = layout.raw("kept", {})
+    known = isinstance(kept, dict) and all(isinstance(levels, list) for levels in kept.values())
+    if not known or not all(isinstance(level, str) for levels in kept.values() for level in levels):
+        raise PlanError(layout.path("kept"), expected="lists of levels by attribute", given=kept)
+    return tuple((name, tuple(levels)) for name, levels in kept.items())
 
 
 def _numbers(section: Section, key: str, groups: int) -> tuple[tuple[int, ...], ...] | None:

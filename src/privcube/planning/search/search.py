@@ -131,7 +131,7 @@ def _clusters(workload: Workload, guarantee: PureDP, frame: Frame) -> list[list[
     """The paper's clusters, one bundle each, if the frame is natural and the workload is not too large."""
     if frame.kind == "natural":
         with suppress(PlanError):
-            return [[[union] for union in product_groups(clusters.propose(workload, guarantee).groups)]]
+            return [[[union] for union in product_groups(clusters.propose(workload, guarantee, frame).groups)]]
     return []
 
 
