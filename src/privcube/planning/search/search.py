@@ -17,6 +17,7 @@ from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import QueryGroup, product_groups
 from privcube.model.options import Effort, PlanOptions
+from privcube.model.pairs import total_is_public
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.workload import Workload
@@ -49,12 +50,17 @@ def search_plan(
     options = replace(options, strategy="search", budgets="iterated")
     if len(workload) * len(index.residuals) > _MOST_SPOKEN:
         return _best_of_few(workload, guarantee, options, frame, index, progress)
-    choices = Choices(workload, frame, index)
+    public = total_is_public(guarantee, workload.schema)  # then it is measured at no cost, whatever the search finds
+    if public and len(index.residuals) == 1:
+        return plan_of(workload, guarantee, options, Proposal.of_bundles(frame, [[()]], index))
+    choices = Choices(workload, frame, index, total_is_known=public)
     quick = options.effort == "fast" and len(workload) > _MANY_TABLES
     coverings = 0 if quick else _COVERINGS[options.effort]
     known = [_bundles_of(made) for made in also] + _clusters(workload, guarantee, frame)
     found = annealed(choices, ranked(choices, starts(choices, workload, coverings, known)), options.effort, progress)
     bundles = [[choices.group(choice) for choice in bundle] for bundle in found.bundles]
+    if public:
+        bundles = [kept for bundle in bundles if (kept := [group for group in bundle if group])]
     return plan_of(workload, guarantee, options, Proposal.of_bundles(frame, bundles, index))
 
 
