@@ -67,7 +67,7 @@ def verify_privacy(plan: Plan) -> None:
 def is_within(cost: Fraction, guarantee: Guarantee) -> bool:
     """Whether a cost in mu^2 satisfies epsilon and delta by the profile itself; its inverse had set the noise."""
     if isinstance(guarantee, ApproxDP) and guarantee.noise == "rounded_gaussian":
-        return at_most(cost, guarantee.epsilon, guarantee.delta)
+        return cost == 0 or at_most(cost, guarantee.epsilon, guarantee.delta)
     return True
 
 

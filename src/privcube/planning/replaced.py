@@ -8,16 +8,17 @@ Hoelder's inequality its best shares are x_g ~ (a_g / r_g(m))^(1/(p+1)) and its 
   (sum_g (a_g r_g(m)^p)^(1/(p+1)))^(p+1).
 It is concave in m to the power 1/(p+1), and its slope in the weight of a case is the cost of that case at those shares.
 So weights are multiplied by powers of these costs until the dearest case costs little more than the mean: dividing the
-shares by that cost makes them keep every constraint, and the ratio to the lower bound is a certificate.
+shares by that cost makes them keep every constraint, and the ratio to the lower bound is a certificate. The same works
+for any task that can be solved for a single constraint, such as the least largest error.
 
 See THEORY section 10.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -33,8 +34,12 @@ _CLOSE: Final = 3e-4  # error over the lower bound, minus 1: far below any effec
 _MOST_ROUNDS: Final = 400  # of adapting the weights of the cases: a safeguard
 _FIRST_POWER: Final = 4.0  # of the costs; halved whenever the lower bound falls, which it never does at 1
 _EQUAL: Final = 1e-9  # relative; needs closer than this differ by rounding only
+_NO_MEAN: Final = 1e-12  # stands for a mean of 0: nothing moves the total
 _MANY: Final = 2**20  # shares of every bundle, to see whether one pair of records costs all of them
 _SLACK: Final = 2.0**-36  # of the budget that is left, so that rounded costs stay within it
+
+# From the mean ratios of all bundles to the best parts for that one constraint, and a lower bound on their error.
+Relaxed = Callable[[Floats], tuple[Floats, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,18 +80,26 @@ class Replaced:
     def best_parts(self, needs: Floats) -> Floats | None:
         """The parts of the budget that minimize the sum of needs / part^p; None if their sum should be 1."""
         power = 2 if isinstance(self.guarantee, PureDP) else 1
+        relaxed = partial(_closed_form, needs, power)
         if self._alike is not None and all(_is_whole(term, needs) for term in self._alike.terms):
-            return _Task(self._alike, needs, power).solved()
+            return _Task(self._alike).solved(relaxed, power)
         pairs = self._every or self._alike
         if pairs is None or self._worst_at_once:
             return None
-        parts = _Task(pairs, needs, power).solved()
+        parts = _Task(pairs).solved(relaxed, power)
         apart = (needs ** (1 / (power + 1))).sum() ** (power + 1)
         return parts if _error(needs, parts, power) < apart else None
+
+    def solved(self, relaxed: Relaxed, rounds: int) -> Floats | None:
+        """The parts of the budget that are best for any task that is solved for a single constraint on them."""
+        pairs = self._every or self._alike
+        return None if pairs is None else _Task(pairs).solved(relaxed, 1, rounds)
 
     def whole_shares(self, parts: Floats, denominator: int) -> Integers | None:
         """Whole shares in these proportions that cost at most the denominator, nearly all of it; None if none do."""
         pairs = [each for each in (self._alike, self._every) if each is not None]
+        if not pairs:
+            return None
         shares = np.maximum(np.floor(parts * (denominator * (1 - _SLACK))), 1).astype(np.int64)
         cost = min(each.dearest(shares.tolist()) for each in pairs)
         if cost > denominator:  # the parts were not those of `best_parts`
@@ -107,59 +120,64 @@ def _is_whole(term: Term, needs: Floats) -> bool:
     return len(own) == term.orbit and float(own.max() - own.min()) <= _EQUAL * float(own.max())
 
 
-class _Task:
-    """Shares per term; the bundles of a term get the same."""
+def _closed_form(needs: Floats, power: int, means: Floats) -> tuple[Floats, float]:
+    """The best parts for a single constraint, sum of means times parts at most 1, and their error."""
+    root = 1 / (power + 1)
+    bound = float(((needs * means**power) ** root).sum())
+    return (needs / means) ** root / bound, bound ** (power + 1)
 
-    def __init__(self, pairs: Pairs, needs: Floats, power: int) -> None:
-        self._pairs, self._power, self._count = pairs, power, len(needs)
-        self._terms = [term for term in pairs.terms if term.worst or pairs.alone is not None]
-        self._needs = np.array([needs[list(term.members)].sum() for term in self._terms])
-        spots = [pairs.grid.spots(term.axes) for term in self._terms]
+
+class _Task:
+    """What the cases of a neighboring change cost, given parts of the budget per bundle."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._grid, self._bundles = pairs.grid, sum(len(term.members) for term in pairs.terms)
+        spots = [pairs.grid.spots(term.axes) for term in pairs.terms]
         self._spots = np.concatenate(spots)
         self._term = np.repeat(np.arange(len(spots)), [len(each) for each in spots])
-        ratios = [np.array([float(ratio) for ratio in term.ratios])[term.place] for term in self._terms]
+        ratios = [np.array([float(ratio) for ratio in term.ratios])[term.place] for term in pairs.terms]
         self._differences = np.concatenate([differenced(table) for table in ratios])
-        alone = [[float(pairs.alone[member]) for member in term.members] for term in self._terms] if pairs.alone else []
-        self._alone = np.array([sum(each) for each in alone]) if pairs.alone else None
+        self._member_of = np.zeros(self._bundles, dtype=np.int64)
+        for number, term in enumerate(pairs.terms):
+            self._member_of[list(term.members)] = number
+        self._orbit = np.array([float(term.orbit) for term in pairs.terms])
+        self._alone = None if pairs.alone is None else np.array([float(ratio) for ratio in pairs.alone])
 
     def _costs(self, parts: Floats) -> Floats:
         """The cost of every case, the last of them a record alone, if there is that case."""
-        weights = self._differences * parts[self._term]
-        values = self._pairs.grid.spread(np.bincount(self._spots, weights, minlength=self._pairs.grid.size))
+        largest = np.zeros(len(self._orbit))
+        np.maximum.at(largest, self._member_of, parts)
+        weights = self._differences * largest[self._term]
+        values = self._grid.spread(np.bincount(self._spots, weights, minlength=self._grid.size))
         return values if self._alone is None else np.append(values, self._alone @ parts)
 
     def _means(self, weights: Floats) -> Floats:
-        """The ratio of every term, averaged over the cases."""
-        gathered = self._pairs.grid.gathered(weights[: self._pairs.grid.size])
-        means = np.bincount(self._term, self._differences * gathered[self._spots], minlength=len(self._terms))
-        return np.asarray(means if self._alone is None else means + weights[-1] * self._alone)
+        """The ratio of every bundle, averaged over the cases."""
+        gathered = self._grid.gathered(weights[: self._grid.size])
+        means = np.bincount(self._term, self._differences * gathered[self._spots], minlength=len(self._orbit))
+        of_all = (means / self._orbit)[self._member_of]
+        if self._alone is not None:
+            of_all = of_all + weights[-1] * self._alone
+        return np.asarray(np.maximum(of_all, _NO_MEAN))
 
-    def solved(self) -> Floats:
-        """The parts of all bundles; the dearest case costs 1."""
-        root = 1 / (self._power + 1)
-        first = self._costs(np.ones(len(self._terms)))
-        weights = np.maximum(first, 0.0) / np.maximum(first, 0.0).sum()  # nothing moves if two records are the same
-        best, least, lower, step = np.ones(len(self._terms)), np.inf, 0.0, _FIRST_POWER
-        before = weights
-        for _ in range(_MOST_ROUNDS):
-            means = np.maximum(self._means(weights), 1e-300)
-            bound = float(((self._needs * means**self._power) ** root).sum())
+    def solved(self, relaxed: Relaxed, power: int, rounds: int = _MOST_ROUNDS) -> Floats:
+        """The best parts found; the dearest case costs 1."""
+        first = np.maximum(self._costs(np.ones(self._bundles)), 0.0)  # nothing moves if two records are the same
+        weights = before = first / first.sum()
+        best, least, lower, step = np.ones(self._bundles), np.inf, 0.0, _FIRST_POWER
+        for _ in range(rounds):
+            parts, bound = relaxed(self._means(weights))
             if bound < lower and step > 1:
                 weights, step = before, max(step / 2, 1.0)
                 continue
             lower = max(lower, bound)
-            parts = (self._needs / means) ** root / bound
             costs = self._costs(parts)
             dearest = float(costs.max())
-            error = _error(self._needs, parts, self._power) * dearest**self._power
-            if error < least:
-                best, least = parts / dearest, error
-            if least <= (1 + _CLOSE) * lower ** (self._power + 1):
+            if bound * dearest**power < least:
+                best, least = parts / dearest, bound * dearest**power
+            if least <= (1 + _CLOSE) * lower:
                 break
             before = weights
             weights = weights * np.maximum(costs / dearest, 0.0) ** step
             weights = weights / weights.sum()
-        found = np.zeros(self._count)
-        for term, part in zip(self._terms, best.tolist(), strict=True):
-            found[list(term.members)] = part
-        return found
+        return best

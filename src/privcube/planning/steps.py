@@ -64,7 +64,7 @@ def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, prop
     if len(used) < len(proposal.groups) and proposal.bundles is None:
         structure = structure_of(workload, proposal.frame, [proposal.groups[at] for at in used], proposal.index)
         coefficients = coefficients[used]
-    bundles = proposal.bundles or tuple((group,) for group in range(len(structure.groups)))
+    bundles = proposal.bundles or _each_alone(structure.groups)
     noise = Noise.of(guarantee, proposal.frame, structure.groups, bundles)
     if options.budgets == "uniform":
         noise = noise.by_groups
@@ -92,20 +92,25 @@ def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, prop
         denominator=DENOMINATOR,
         table_variances=tuple(table_variances.tolist()),
         sources=_kept_sources(proposal, used) if options.recovery == "direct" else None,
-        bundles=noise.bundles if max(map(len, noise.bundles)) > 1 else None,
+        bundles=None if noise.bundles == _each_alone(structure.groups) else noise.bundles,
     )
     _require_drawable(made)
     return made
 
 
 def with_bundles(plan: Plan, bundles: Sequence[Sequence[int]]) -> Plan:
-    """A pure plan with its groups in bundles and with budgets and recovery alternated."""
+    """A pure plan with its groups in bundles and with budgets and recovery alternated; a known total may stay alone."""
     if not isinstance(plan.guarantee, PureDP) or plan.sources is not None:
         raise PlanError("bundles", expected="a pure guarantee and optimal recovery")
-    together = tuple(tuple(bundle) for bundle in bundles)
+    left = plan.known.difference(*bundles)
+    together = (*map(tuple, bundles), *((group,) for group in sorted(left)))
     options = replace(plan.options, budgets="iterated")
     made = plan_of(plan.workload, plan.guarantee, options, Proposal(plan.frame, plan.groups, None, bundles=together))
     return replace(made, options=plan.options)
+
+
+def _each_alone(groups: Sequence[Group]) -> Bundles:
+    return tuple([(group,) for group in range(len(groups))])
 
 
 def at_best(options: PlanOptions, strategy: Strategy) -> PlanOptions:
@@ -193,13 +198,20 @@ class Noise:
             return self.first_shares()
         if self.replaced is not None:
             parts = self.replaced.best_parts(np.where(self.known, 0.0, sums))
-            shares = None if parts is None else self.replaced.whole_shares(parts, DENOMINATOR)
-            if shares is not None:
-                return shares
+            if parts is not None:
+                return self.whole_shares(parts)
         costly = sums[~self.known]
         if self.pure:
             return self._whole(laplace_budgets(costly, np.ones(len(costly))))
         return self._whole(gaussian_budgets(costly, np.ones(len(costly))) ** 2)
+
+    def whole_shares(self, parts: Floats) -> Integers:
+        """Whole shares in these proportions that cost nearly all of the budget; those of a known total do not count."""
+        if self.replaced is not None:
+            shares = self.replaced.whole_shares(np.where(self.known, 0.0, parts), DENOMINATOR)
+            if shares is not None:
+                return shares
+        return self._whole(parts[~self.known])
 
     def first_shares(self) -> Integers:
         """The same share for every bundle, to start from."""

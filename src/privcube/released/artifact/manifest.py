@@ -41,7 +41,7 @@ class Noise:
 
 
 def noise_of(plan: Plan) -> Noise:
-    """The noise of a plan.
+    """The noise of a plan; that of a number of records which is public hides nothing and is left out.
 
     >>> from privcube import PureDP, Schema, Workload, plan
     >>> made = plan(Workload.all_kway(Schema.from_sizes({"a": 2}), 1), PureDP("0.5"))
@@ -50,10 +50,13 @@ def noise_of(plan: Plan) -> Noise:
     """
     if not isinstance(plan.guarantee, PureDP):
         variances = plan.noise_variances()
-        least, most = int(variances.argmin()), int(variances.argmax())
+        hiding = [group for group in range(len(plan.groups)) if group not in plan.known] or sorted(plan.known)
+        least, most = (end(hiding, key=variances.__getitem__) for end in (min, max))
         mechanism = plan.guarantee.noise.replace("_gaussian", " Gaussian")
         return Noise(mechanism, "variance", plan.noise_variance(least), plan.noise_variance(most))
-    bundles, shares = plan.noised_together, plan.shares
+    shared = list(zip(plan.noised_together, plan.shares, strict=True))
+    shared = [each for each in shared if each[0][0] not in plan.known] or shared
+    bundles, shares = zip(*shared, strict=True)
     sizes = {len(bundle) > 1 for bundle in bundles}
     mechanism = " and ".join(name for together, name in _PURE.items() if together in sizes)
     least, most = (bundles[shares.index(share)][0] for share in (max(shares), min(shares)))
