@@ -290,7 +290,12 @@ def _up(amount: Fraction) -> int:
 
 
 def alike(guarantee: Guarantee, frame: Frame, groups: Sequence[Group], bundles: Bundles) -> Pairs | None:
-    """Cases by how many axes of each class differ; None if axes are used at several levels, or by bundles."""
+    """Cases by how many axes of each class differ; None if axes are used at several levels, or by bundles.
+
+    Also None if a group is measured twice: the sum over all permutations has each group once.
+    """
+    if len(set(groups)) < len(groups):
+        return None
     kinds = _kinds(frame, groups, bundles, isinstance(guarantee, PureDP))
     if kinds is None:
         return None

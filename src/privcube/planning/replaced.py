@@ -34,6 +34,7 @@ _CLOSE: Final = 3e-4  # error over the lower bound, minus 1: far below any effec
 _MOST_ROUNDS: Final = 400  # of adapting the weights of the cases: a safeguard
 _FIRST_POWER: Final = 4.0  # of the costs; halved whenever the lower bound falls, which it never does at 1
 _EQUAL: Final = 1e-9  # relative; needs closer than this differ by rounding only
+_MOST_OF_ALL: Final = 2.0**10  # of the budget, for what hardly any pair of records moves
 _NO_MEAN: Final = 1e-12  # stands for a mean of 0: nothing moves the total
 _MANY: Final = 2**20  # shares of every bundle, to see whether one pair of records costs all of them
 _SLACK: Final = 2.0**-36  # of the budget that is left, so that rounded costs stay within it
@@ -100,6 +101,7 @@ class Replaced:
         pairs = [each for each in (self._alike, self._every) if each is not None]
         if not pairs:
             return None
+        parts = np.minimum(parts, _MOST_OF_ALL)
         shares = np.maximum(np.floor(parts * (denominator * (1 - _SLACK))), 1).astype(np.int64)
         cost = min(each.dearest(shares.tolist()) for each in pairs)
         if cost > denominator:  # the parts were not those of `best_parts`

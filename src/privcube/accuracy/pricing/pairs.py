@@ -179,10 +179,13 @@ def _alike(
     shape = [count + 1 for count in many]
     if prod(shape) > _MOST_CHOICES:
         return None
-    dearest: dict[tuple[int, ...], Fraction] = {}
+    prices: dict[tuple[Meets, ...], Fraction] = {}  # a group may be measured several times
     for each in noised:
-        kinds = [kind_of[part.axis] for part in each.groups[0] or ()]
-        price = each.price
+        parts = tuple(each.groups[0] or ())
+        prices[parts] = prices.get(parts, Fraction(0)) + each.price
+    dearest: dict[tuple[int, ...], Fraction] = {}
+    for parts, price in prices.items():
+        kinds = [kind_of[part.axis] for part in parts]
         if not squares:
             signs = {kind.siblings for kind in kinds}
             if len(signs) > 1:
