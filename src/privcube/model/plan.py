@@ -96,10 +96,11 @@ class Plan:
 
     @cached_property
     def known(self) -> frozenset[int]:
-        """The groups that cost nothing: the number of records, if it is public (`privcube.model.pairs`)."""
+        """The number of records, if it is public and has more than the whole budget, which costs nothing."""
+        shared = zip(self.noised_together, self.shares, strict=True)
+        free = [bundle for bundle, share in shared if share > self.denominator and len(bundle) == 1]
         schema = self.workload.schema
-        alone = (bundle for bundle in self.noised_together if len(bundle) == 1)
-        return frozenset(g for (g,) in alone if costs_nothing(self.guarantee, schema, [self.groups[g]]))
+        return frozenset(g for (g,) in free if costs_nothing(self.guarantee, schema, [self.groups[g]]))
 
     @cached_property
     def _of_one_share(self) -> Fraction:
