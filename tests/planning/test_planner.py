@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, errors, plan
+from privcube.accuracy.privacy import privacy_cost
 from privcube.model.sensitivity import largest_l1, squared_l2
 from privcube.planning.steps import DENOMINATOR, whole_shares
 from privcube.strategies import STRATEGIES
@@ -38,7 +39,9 @@ def test_the_exact_cost_of_a_plan_is_the_guarantee(strategy: str, guarantee) -> 
         return
     made = plan(Workload.all_kway(SCHEMA, 2), guarantee, strategy)
     numbers = range(len(made.groups))
-    if isinstance(guarantee, PureDP):
+    if guarantee.neighbors == "replace_one" and strategy in ("fourier", "wavelet"):  # the dearest pair costs it
+        assert 1 - Fraction(1, 10**10) < privacy_cost(made) / guarantee.capacity <= 1
+    elif isinstance(guarantee, PureDP):
         moved = [largest_l1(guarantee, group) for group in made.groups]
         cost = sum((Fraction(moved[g]) / made.noise_scale(g) for g in numbers), Fraction(0))
         assert cost == guarantee.epsilon

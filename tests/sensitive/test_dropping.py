@@ -23,7 +23,8 @@ STRATEGIES = ("base_counts", "marginals", "fourier", "hierarchy", "wavelet")
 @pytest.mark.parametrize(("guarantee", "strategy"), [*product((pc.PureDP, pc.ZCDP), STRATEGIES), (pc.ZCDP, "residual")])
 def test_a_record_that_is_left_out_costs_no_more_than_one_that_is_replaced(guarantee: Any, strategy: str) -> None:
     """A dropped record moves the answers by one column, not by the difference of two."""
-    schema = pc.Schema.from_sizes({"a": 4, "b": 2, "c": 3})
+    dropping = pc.Attribute("a", values=list("wxyz"), other="drop")
+    schema = pc.Schema([dropping, pc.Attribute("b", size=2), pc.Attribute("c", size=3)])
     workload = pc.Workload.all_kway(schema, 2)
     promised = guarantee(1, neighbors="replace_one")
     plan = pc.plan(workload, promised, strategy=strategy)

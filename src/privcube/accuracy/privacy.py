@@ -7,14 +7,14 @@ with which entries. The price then follows from the noise that will be drawn on 
 The rows of a group are products over axes, and so are its columns, their norms and their inner products. So it is
 enough to look at the cells of one axis at a time: all children of a node where there are at most 64, else some of them,
 and a child of another node. Under replace_one, the worst pair of records is found by going through all combinations of
-what can happen on each axis.
+what can happen on each axis, for all groups at once where possible (`privcube.accuracy.pricing.pairs`).
 
-See THEORY section 13.
+See THEORY sections 10 and 13.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, pairwise
@@ -23,6 +23,7 @@ from typing import Final, NamedTuple, get_args
 
 import numpy as np
 
+from privcube.accuracy.pricing.pairs import Meets, Noised, dearest_exchange
 from privcube.algebra.hashing import bucket_and_sign
 from privcube.errors import Plain, PlanError
 from privcube.model.bundles import Gram
@@ -68,12 +69,12 @@ def verify_privacy(plan: Plan) -> None:
 def is_within(cost: Fraction, guarantee: Guarantee) -> bool:
     """Whether a cost in mu^2 satisfies epsilon and delta by the profile itself; its inverse had set the noise."""
     if isinstance(guarantee, ApproxDP) and guarantee.noise == "rounded_gaussian":
-        return at_most(cost, guarantee.epsilon, guarantee.delta)
+        return cost == 0 or at_most(cost, guarantee.epsilon, guarantee.delta)
     return True
 
 
 def privacy_cost(plan: Plan) -> Fraction:
-    """The privacy cost of a plan's noise: epsilon summed over bundles, or rho or mu^2 over groups, each at its worst.
+    """The privacy cost of a plan's noise: epsilon summed over bundles, or rho or mu^2 over groups, at the worst change.
 
     Rounded Gaussian noise costs mu^2, the sum of squared moves over variances; discrete Gaussian noise rho, half of it.
 
@@ -85,30 +86,54 @@ def privacy_cost(plan: Plan) -> Fraction:
     of the matrix, in units of the noise.
 
     Replaced records need not be exchanged one for one: if the new ones may be fewer (`may_lose_rows`), records that are
-    only added or removed are priced, too.
+    only added or removed are priced, too. Of c rows some may be exchanged and others added or removed. Each bundle's
+    cost is a norm of the change, and so is the root of the sum of squared moves over variances; hence all c together
+    cost at most c times, or c^2 times, what the dearest of them would.
     """
-    times = plan.guarantee.max_rows_per_person
-    pairs = plan.guarantee.neighbors == "replace_one"
-    kinds = (pairs, False) if may_lose_rows(plan) else (pairs,)
-    cost, shapes = Fraction(0), dict[GroupPart, _Shape]()
-    if isinstance(plan.guarantee, PureDP):
-        for bundle, law in zip(plan.noised_together, plan.noise_laws, strict=True):
-            groups = [plan.groups[group] for group in bundle]
-            if isinstance(law, Gram):
-                cost += times * (2 if pairs else 1) * _gram_trace(plan, bundle, law)
-                continue
-            if law == "section":
-                _check_section(plan.frame, groups)
-            moved = max(_largest_move(plan.frame, group, kind, shapes).l1 for group in groups for kind in kinds)
-            cost += times * moved / plan.noise_scale(bundle[0])
-    else:
-        for number, group in enumerate(plan.groups):
-            _check_weights(plan.frame, group)
-            moved = max(_largest_move(plan.frame, group, kind, shapes).squares for kind in kinds)
-            cost += times**2 * moved / plan.noise_variance(number)
-        if plan.guarantee.noise == "discrete_gaussian":
-            cost /= 2
-    return cost
+    replaced = plan.guarantee.neighbors == "replace_one"
+    alone = not replaced or may_lose_rows(plan)
+    cost = max(_cost_alone(plan) if alone else Fraction(0), _cost_of_exchanges(plan) if replaced else Fraction(0))
+    return cost / 2 if plan.guarantee.noise == "discrete_gaussian" else cost
+
+
+def _cost_alone(plan: Plan) -> Fraction:
+    """What a record that is added or removed costs, at most."""
+    return sum((each.worst for each in _noised(plan, False)), Fraction(0))
+
+
+def _cost_of_exchanges(plan: Plan) -> Fraction:
+    """What a record that is exchanged for another costs, at most."""
+    return dearest_exchange(plan.frame.fan_outs, _noised(plan, True), not isinstance(plan.guarantee, PureDP))
+
+
+def _noised(plan: Plan, pairs: bool) -> list[Noised]:
+    """The bundles, or the groups under Gaussian noise, with the price of a unit of their move and their worst cost."""
+    times, shapes = plan.guarantee.max_rows_per_person, dict[GroupPart, _Shape]()
+    pure, found = isinstance(plan.guarantee, PureDP), []
+    for bundle, law in zip(plan.noised_together, plan.noise_laws, strict=True):
+        groups = [plan.groups[group] for group in bundle]
+        if isinstance(law, Gram):
+            trace = times * _gram_trace(plan, bundle, law)
+            found.append(Noised([None], trace, trace * (2 if pairs else 1)))
+            continue
+        if law == "section":
+            _check_section(plan.frame, groups)
+        moves = [_largest_move(plan.frame, group, pairs, shapes) for group in groups]
+        if pure:
+            price, moved = times / plan.noise_scale(bundle[0]), max(move.l1 for move in moves)
+        else:
+            _check_weights(plan.frame, groups[0])
+            price, moved = times**2 / plan.noise_variance(bundle[0]), moves[0].squares
+        met = [_meets(group, shapes) if pairs else None for group in groups]
+        found.append(Noised(met, price, price * moved))
+    return found
+
+
+def _meets(group: Group, shapes: Mapping[GroupPart, _Shape]) -> tuple[Meets, ...] | None:
+    """The inner products of the columns of two records on every axis of a group; None if it is not a product."""
+    if isinstance(group, SketchGroup | MatrixGroup):
+        return None
+    return tuple([Meets(part.axis, part.level, *_inner_products(shapes[part])) for part in group])
 
 
 def may_lose_rows(plan: Plan) -> bool:
@@ -210,9 +235,7 @@ def _product_move(shapes: tuple[_Shape, ...], pairs: bool) -> _Move:
 @lru_cache(maxsize=4096)
 def _meetings(shape: _Shape) -> frozenset[_Meeting]:
     """All that can happen on an axis to two records. Nodes share no rows, so a cell of another node stands for all."""
-    few = (0, 1, 2, shape.children // 2, shape.children - 2, shape.children - 1)
-    children = range(shape.children) if shape.children <= _ALL_CHILDREN else few
-    cells = [(0, child) for child in children] + [(1, 0)] * (shape.parents > 1)
+    cells = [(0, child) for child in _children(shape)] + [(1, 0)] * (shape.parents > 1)
     columns = [_column(shape, *cell) for cell in cells]
     lengths = [_inner(shape, column, column) for column in columns]
     l1 = [sum(map(abs, column.values())) for column in columns]
@@ -223,6 +246,29 @@ def _meetings(shape: _Shape) -> frozenset[_Meeting]:
             found.add(_Meeting(lengths[at], lengths[other], inner, l1[at]))
             found.add(_Meeting(lengths[other], lengths[at], inner, l1[other]))
     return frozenset(found)
+
+
+@lru_cache(maxsize=4096)
+def _inner_products(shape: _Shape) -> tuple[Fraction, Fraction, Fraction]:
+    """The inner products of the columns of one cell, of two children of a node, and of children of two nodes.
+
+    Each must be the same for all cells, or pairs of cells, that are looked at; a part of which that is not so is
+    refused.
+    """
+    columns = [_column(shape, 0, child) for child in _children(shape)]
+    elsewhere = _column(shape, 1, 0)
+    same = {_inner(shape, column, column) for column in (*columns, elsewhere)}
+    siblings = {_inner(shape, one, other) for one, other in combinations(columns, 2)} or {Fraction(0)}
+    strangers = {_inner(shape, column, elsewhere) for column in columns}
+    if max(len(same), len(siblings), len(strangers)) > 1:
+        raise PlanError("group", expected="rows that treat all cells alike", given=shape)
+    return same.pop(), siblings.pop(), strangers.pop()
+
+
+def _children(shape: _Shape) -> Sequence[int]:
+    """The children of a node, or some of many."""
+    few = {0, 1, 2, shape.children // 2, shape.children - 2, shape.children - 1}
+    return range(shape.children) if shape.children <= _ALL_CHILDREN else sorted(few)
 
 
 def _column(shape: _Shape, parent: int, child: int) -> dict[tuple[int, int], int]:

@@ -3,11 +3,13 @@
 A plan is complete: the groups to measure, the exact share of the budget for each, how to recover the tables, and the
 error to expect.
 
-Formal guarantee. With the noise stated here, a group or bundle costs its share of epsilon, or of rho
+Formal guarantee. With the noise stated here, a group or bundle costs at most its share of epsilon, or of rho
 (`privcube.model.sensitivity`). The shares are whole numbers over one denominator and sum to at most the denominator, so
-by composition the whole plan costs at most epsilon, or rho; `__post_init__` checks this in whole numbers.
+by composition the whole plan costs at most epsilon, or rho; `__post_init__` checks this in whole numbers. If records
+are replaced, the sum may be larger, as long as no pair of records costs more than the denominator
+(`privcube.model.pairs`); that is checked in whole numbers, too.
 
-See THEORY section 3.
+See THEORY sections 3 and 10.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from privcube.model.documents.plans import changed_plan, digest_of, plan_documen
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, group_rows, has_helmert, has_squares
 from privcube.model.options import PlanOptions
+from privcube.model.pairs import cost_in_shares, costs_nothing
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.sensitivity import largest_l1, noise_variances, squared_l2
 from privcube.model.workload import Entry, Table, Workload, canonical, table_name
@@ -76,8 +79,8 @@ class Plan:
                 raise PlanError("plan", expected="squares of Helmert rows in Gram bundles only")
         if len(self.shares) != len(self.noised_together) or not self.groups:
             raise PlanError("plan", expected="one share of the budget per bundle, and at least one group")
-        if min(self.shares) < 1 or sum(self.shares) > self.denominator:
-            raise PlanError("plan", expected="shares of at least 1 that sum to at most the denominator")
+        if min(self.shares) < 1 or self._cost_in_shares > self.denominator:
+            raise PlanError("plan", expected="shares of at least 1 that cost at most the denominator")
         if len(self.table_variances) != len(self.workload):
             raise PlanError("plan", expected="a predicted variance for every table")
 
@@ -112,6 +115,21 @@ class Plan:
             found = variance_factors(self.frame, [self.groups[group] for group in bundle], law)
             factors.update(zip(bundle, found, strict=True))
         return factors
+
+    @property
+    def _cost_in_shares(self) -> int:
+        """An upper bound on the cost: the sum of all shares or, if records are replaced, that of the dearest pair."""
+        return cost_in_shares(
+            self.guarantee, self.frame, self.groups, self.noised_together, self.shares, self.denominator
+        )
+
+    @cached_property
+    def known(self) -> frozenset[int]:
+        """The number of records, if it is public and has more than the whole budget, which costs nothing."""
+        shared = zip(self.noised_together, self.shares, strict=True)
+        free = [bundle for bundle, share in shared if share > self.denominator and len(bundle) == 1]
+        schema = self.workload.schema
+        return frozenset(g for (g,) in free if costs_nothing(self.guarantee, schema, [self.groups[g]]))
 
     @cached_property
     def _of_one_share(self) -> Fraction:

@@ -21,7 +21,10 @@ from privcube.progress import Progress, silent
 
 @dataclass(frozen=True)
 class Measured:
-    """One bundle of groups, or a single group: its share of the budget, slices and rows."""
+    """One bundle of groups, or a single group: its share of the budget, slices and rows.
+
+    If records are replaced, the shares may sum to more than 1: no pair of records costs all of them at once.
+    """
 
     share: float
     groups: tuple[str, ...]
@@ -117,7 +120,7 @@ def _measured(plan: Plan) -> tuple[Measured, ...]:
         slices, _ = slice_rows(plan.frame, groups)
         rows = sum(group_rows(plan.frame, group) for group in groups)
         names = tuple(group_name(plan.frame, group) for group in groups)
-        found.append(Measured(share / plan.denominator, names, slices, rows))
+        found.append(Measured(0.0 if bundle[0] in plan.known else share / plan.denominator, names, slices, rows))
     return tuple(sorted(found, key=lambda each: -each.share))
 
 

@@ -11,6 +11,7 @@ from privcube.planning.limits import SAYS
 if TYPE_CHECKING:
     from privcube.planning.explanation import Explanation
 
+_MORE_THAN_ALL: Final = 1 + 1e-9  # the sum of shares, beyond rounding
 _MOST_LINES: Final = 12  # of measurements, so that an explanation fits on a screen
 _MOST_NAMED: Final = 3  # groups of a bundle, so that they fit on a line
 
@@ -39,12 +40,18 @@ def _opening(found: Explanation) -> str:
     groups = _count(sum(len(each.groups) for each in found.measured), "query group")
     made = f"made by a search (effort {found.effort})" if found.strategy == "search" else f"strategy {found.strategy}"
     aim = "the least total variance" if found.objective == "total" else "the least largest error"
-    bundles = (
-        " Several groups in a line are a bundle: noised together, they pay for their share once. A slice is a cell "
-        "that all of them count; each has noise of its own."
-    )
-    together = any(len(each.groups) > 1 for each in found.measured)
-    return f"The plan, {made} for {aim}, has {rows} in {groups}.{bundles if together else ''}"
+    notes = ""
+    if sum(each.share for each in found.measured) > _MORE_THAN_ALL:
+        notes += (
+            " Shares add up to more than the budget, since no replaced record moves all groups as far as it could move "
+            "each."
+        )
+    if any(len(each.groups) > 1 for each in found.measured):
+        notes += (
+            " Several groups in a line are a bundle: noised together, they pay for their share once. A slice is a cell "
+            "that all of them count; each has noise of its own."
+        )
+    return f"The plan, {made} for {aim}, has {rows} in {groups}.{notes}"
 
 
 def _measured_lines(found: Explanation) -> list[tuple[str, ...]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -24,18 +25,19 @@ from privcube.model.groups import is_structured, product_groups
 from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
-from privcube.model.sensitivity import noise_variances, squared_l2_of_all
+from privcube.model.sensitivity import squared_l2_of_all
 from privcube.model.workload import Entry, Table, Workload, canonical, table_name
 from privcube.planning.candidates import least_total
 from privcube.planning.frames import frames
 from privcube.planning.minimax import largest_ratio_shares
-from privcube.planning.steps import DENOMINATOR, plan_of, whole_shares
+from privcube.planning.steps import DENOMINATOR, Noise, plan_of
 from privcube.progress import Progress, silent
 from privcube.strategies import residual
 from privcube.strategies.proposal import Proposal
 
 _SEARCHES: Final = 3  # each with the weights that resulted from the one before; chosen empirically
 _ROUNDS: Final = 60  # of adapting weights for one set of groups: a safeguard, as `_SETTLED` may end them earlier
+_PAIRS: Final = 60  # rounds of weighting pairs of records that are replaced, each with a program of its own
 _SETTLED: Final = 1e-4  # largest ratio over the weighted mean, minus 1: an upper bound on what is left to gain
 _DAMPING: Final = 20  # rounds after which steps of the weights are half as large, so that they settle
 _LEAST_WEIGHT: Final = 1e-9  # relative to the largest, so that the weight of a table can rise again
@@ -105,20 +107,35 @@ def _gaussian(workload: Workload, guarantee: Guarantee, options: PlanOptions, wa
 def _residuals(workload: Workload, guarantee: Guarantee, options: PlanOptions, wanted: Floats, frame: Frame) -> Plan:
     proposal = residual.propose(workload, guarantee, frame)
     structure = Structure.of(workload, proposal.frame, product_groups(proposal.groups), proposal.index)
+    alone = tuple((group,) for group in range(len(structure.groups)))
+    noise = Noise.of(guarantee, proposal.frame, structure.groups, alone)
     moved = squared_l2_of_all(guarantee, proposal.frame, structure.groups)
-    found, _ = largest_ratio_shares(structure, moved, wanted)
-    shares = whole_shares(found)
-    variances = noise_variances(guarantee, proposal.frame, structure.groups, shares, DENOMINATOR, moved)
+    parts = (
+        None if noise.replaced is None else noise.replaced.solved(partial(_relaxed, structure, moved, wanted), _PAIRS)
+    )
+    if parts is None:
+        parts, _ = largest_ratio_shares(structure, moved, wanted)
+    shares = noise.whole_shares(parts)
     return Plan(
         workload=workload,
         guarantee=guarantee,
         options=replace(options, strategy="residual", objective="largest"),
         frame=proposal.frame,
         groups=structure.groups,
-        shares=tuple(shares.tolist()),
+        shares=noise.shares_of_plan(shares),
         denominator=DENOMINATOR,
-        table_variances=tuple(structure.table_variances(variances).tolist()),
+        table_variances=tuple(structure.table_variances(noise.variances(shares)).tolist()),
     )
+
+
+def _relaxed(structure: Structure, moved: Floats, wanted: Floats, means: Floats) -> tuple[Floats, float]:
+    """The best parts of the budget if means times parts sum to at most 1, and a lower bound on the largest ratio.
+
+    With s = means times parts, a part of the budget is s / means: as if the group moved by means times as much.
+    """
+    shares, gap = largest_ratio_shares(structure, moved * means, wanted)
+    ratio = float(np.max(structure.table_variances(moved * means / shares) / wanted))
+    return shares / means, ratio / (1 + gap)
 
 
 # Pure noise

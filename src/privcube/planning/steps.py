@@ -10,9 +10,11 @@ least squares, and its c_g have a closed form as well (`Structure.group_coeffici
 error in one of its two arguments, so alternating them never increases it (THEORY section 2).
 
 A plan stores budgets as whole shares of a fixed denominator. They sum to it exactly, so the cost of a plan, as a
-fraction, equals its guarantee, regardless of floating-point rounding.
+fraction, equals its guarantee, regardless of floating-point rounding. If records are replaced, what counts is the
+dearest pair of records (`privcube.planning.replaced`), and the total costs nothing if it is public: it is then measured
+as well, with a share so large that its noise hardly matters (`privcube.model.pairs`).
 
-See THEORY sections 1.2 and 2.1.
+See THEORY sections 1.2, 2.1 and 10.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privcube.accuracy.direct import recovery_coefficients
 from privcube.accuracy.matrix_structure import ExplicitStructure, structure_of
@@ -31,13 +34,15 @@ from privcube.algebra.lattice import Floats, Incidence, Integers
 from privcube.errors import Plain, PlanError
 from privcube.model.bundles import Law, told_by, variance_factors
 from privcube.model.frame import Frame
-from privcube.model.groups import Group
+from privcube.model.groups import Group, is_structured
 from privcube.model.options import PlanOptions, Strategy
+from privcube.model.pairs import KNOWN, costs_nothing, total_is_public
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.sensitivity import largest_l1, squared_l2_of_all
 from privcube.model.slices import largest_scale, slice_rows
 from privcube.model.workload import Workload
+from privcube.planning.replaced import Replaced
 from privcube.strategies.proposal import Proposal
 
 DENOMINATOR: Final = 2**48  # of the shares: fine enough for any budget, and exact in a float
@@ -52,6 +57,7 @@ Bundles = tuple[tuple[int, ...], ...]
 
 def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, proposal: Proposal) -> Plan:
     """The plan that steps 2 and 3 make of a proposal."""
+    proposal = _with_known_total(guarantee, options, proposal)
     told = _told_by(proposal)
     structure = structure_of(workload, proposal.frame, proposal.groups, proposal.index, told)
     direct = _direct(workload, proposal)
@@ -60,12 +66,13 @@ def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, prop
     if len(used) < len(proposal.groups) and proposal.bundles is None:
         structure = structure_of(workload, proposal.frame, [proposal.groups[at] for at in used], proposal.index)
         coefficients = coefficients[used]
-    bundles = proposal.bundles or tuple((group,) for group in range(len(structure.groups)))
+    bundles = proposal.bundles or _each_alone(structure.groups)
     noise = Noise.of(guarantee, proposal.frame, structure.groups, bundles, proposal.laws)
     if options.budgets == "uniform":
+        noise = noise.by_groups
         shares = noise.even_shares()
     else:
-        shares = noise.best_shares(coefficients) if proposal.bundles is None else whole_shares(np.ones(len(bundles)))
+        shares = noise.best_shares(coefficients) if proposal.bundles is None else noise.first_shares()
     if options.budgets == "iterated":
         shares = taken_in_turn(structure, noise, shares)
         if options.recovery == "optimal":
@@ -83,11 +90,11 @@ def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, prop
         options=options,
         frame=proposal.frame,
         groups=tuple(structure.groups),
-        shares=tuple(shares.tolist()),
+        shares=noise.shares_of_plan(shares),
         denominator=DENOMINATOR,
         table_variances=tuple(table_variances.tolist()),
         sources=_kept_sources(proposal, used) if options.recovery == "direct" else None,
-        bundles=noise.bundles if max(map(len, noise.bundles)) > 1 else None,
+        bundles=None if noise.bundles == _each_alone(structure.groups) else noise.bundles,
         laws=noise.laws if noise.laws is not None and set(noise.laws) != {"max_norm"} else None,
     )
     _require_drawable(made)
@@ -95,13 +102,18 @@ def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, prop
 
 
 def with_bundles(plan: Plan, bundles: Sequence[Sequence[int]]) -> Plan:
-    """A pure plan with its groups in bundles and with budgets and recovery alternated."""
+    """A pure plan with its groups in bundles and with budgets and recovery alternated; a known total may stay alone."""
     if not isinstance(plan.guarantee, PureDP) or plan.sources is not None:
         raise PlanError("bundles", expected="a pure guarantee and optimal recovery")
-    together = tuple(tuple(bundle) for bundle in bundles)
+    left = plan.known.difference(*bundles)
+    together = (*map(tuple, bundles), *((group,) for group in sorted(left)))
     options = replace(plan.options, budgets="iterated")
     made = plan_of(plan.workload, plan.guarantee, options, Proposal(plan.frame, plan.groups, None, bundles=together))
     return replace(made, options=plan.options)
+
+
+def _each_alone(groups: Sequence[Group]) -> Bundles:
+    return tuple([(group,) for group in range(len(groups))])
 
 
 def at_best(options: PlanOptions, strategy: Strategy) -> PlanOptions:
@@ -144,6 +156,8 @@ class Noise:
     bundles: Bundles
     bundle_of: Integers  # per group
     unit: Floats  # K, per group
+    known: NDArray[np.bool_]  # per bundle: the total, if it is public and costs nothing
+    replaced: Replaced | None = None  # how pairs of records are priced; None: by the sum of shares
     laws: tuple[Law, ...] | None = None  # per bundle; None: max-norm
 
     @classmethod
@@ -159,9 +173,11 @@ class Noise:
         lengths = [len(bundle) for bundle in bundles]
         bundle_of = np.zeros(len(groups), dtype=np.int64)
         bundle_of[[group for bundle in bundles for group in bundle]] = np.repeat(np.arange(len(bundles)), lengths)
+        known = [costs_nothing(guarantee, frame.schema, [groups[group] for group in bundle]) for bundle in bundles]
+        pairs = np.array(known), Replaced.of(guarantee, frame, groups, bundles)
         if not isinstance(guarantee, PureDP):
             unit = float(guarantee.unit_noise) * squared_l2_of_all(guarantee, frame, groups)
-            return cls(False, bundles, bundle_of, unit)
+            return cls(False, bundles, bundle_of, unit, *pairs)
         moved = np.array([largest_l1(guarantee, group) for group in groups], dtype=np.float64)
         factor = np.ones(len(groups))
         plain: Law = "max_norm"
@@ -172,19 +188,59 @@ class Noise:
                 found = variance_factors(frame, [groups[group] for group in bundle], law)
                 factor[own] = [float(each) for each in found]
         unit = 2 * factor * (moved / float(guarantee.epsilon)) ** 2
-        return cls(True, bundles, bundle_of, unit, None if laws is None else tuple(laws))
+        return cls(True, bundles, bundle_of, unit, *pairs, None if laws is None else tuple(laws))
+
+    @property
+    def by_groups(self) -> Noise:
+        """The same noise with every group at its own worst, and no total for nothing: the paper's."""
+        return replace(self, known=np.zeros(len(self.bundles), dtype=bool), replaced=None)
 
     def variances(self, shares: Integers) -> Floats:
         """The variance of a row of every group, given whole shares of the denominator."""
-        part = shares[self.bundle_of] / DENOMINATOR
+        part = np.where(self.known, KNOWN, shares / DENOMINATOR)[self.bundle_of]
         return np.asarray(self.unit / (part**2 if self.pure else part))
 
+    def shares_of_plan(self, shares: Integers) -> tuple[int, ...]:
+        """The shares as a plan has them."""
+        known = zip(shares.tolist(), self.known.tolist(), strict=True)
+        return tuple([KNOWN * DENOMINATOR if total else share for share, total in known])
+
     def best_shares(self, coefficients: Floats) -> Integers:
-        """The shares that minimize sum_g c_g v_g (Corollary 3.3)."""
+        """The shares that minimize sum_g c_g v_g (Corollary 3.3); those of a known total do not matter."""
         sums = np.bincount(self.bundle_of, coefficients * self.unit).astype(np.float64)
+        if self.known.all():
+            return self.first_shares()
+        if self.replaced is not None:
+            parts = self.replaced.best_parts(np.where(self.known, 0.0, sums))
+            if parts is not None:
+                return self.whole_shares(parts)
+        costly = sums[~self.known]
         if self.pure:
-            return whole_shares(laplace_budgets(sums, np.ones(len(sums))))
-        return whole_shares(gaussian_budgets(sums, np.ones(len(sums))) ** 2)
+            return self._whole(laplace_budgets(costly, np.ones(len(costly))))
+        return self._whole(gaussian_budgets(costly, np.ones(len(costly))) ** 2)
+
+    def whole_shares(self, parts: Floats) -> Integers:
+        """Whole shares in these proportions that cost nearly all of the budget; those of a known total do not count."""
+        if self.replaced is not None:
+            shares = self.replaced.whole_shares(np.where(self.known, 0.0, parts), DENOMINATOR)
+            if shares is not None:
+                return shares
+        return self._whole(parts[~self.known])
+
+    def first_shares(self) -> Integers:
+        """The same share for every bundle, to start from."""
+        return self._whole(np.ones(int(np.sum(~self.known))))
+
+    def in_proportion(self, shares: Integers) -> Integers:
+        """Shares in these proportions that sum to the denominator, apart from a known total."""
+        return self._whole(shares[~self.known].astype(np.float64))
+
+    def _whole(self, parts: Floats) -> Integers:
+        """Whole shares of all but a known total."""
+        shares = np.full(len(self.known), DENOMINATOR)
+        if len(parts):
+            shares[~self.known] = whole_shares(parts)
+        return shares
 
     def even_shares(self) -> Integers:
         """The shares that give every row the same budget, the paper's uniform noise."""
@@ -241,7 +297,7 @@ def _without_starved(
 ) -> tuple[_Structure, Noise, Integers]:
     """Drop bundles with almost no budget, as long as the others still determine every table."""
     while True:
-        worth = np.flatnonzero(shares > DENOMINATOR * _LEAST_SHARE)
+        worth = np.flatnonzero(noise.known | (shares > DENOMINATOR * _LEAST_SHARE))
         if len(worth) == len(shares):
             return structure, noise, shares
         kept = [group for at in worth.tolist() for group in noise.bundles[at]]
@@ -253,7 +309,7 @@ def _without_starved(
         if not _answers(smaller, noise.variances(shares)[kept]):
             return structure, noise, shares
         structure, noise = smaller, Noise.of(guarantee, proposal.frame, smaller.groups, together, laws)
-        shares = taken_in_turn(structure, noise, whole_shares(shares[worth].astype(np.float64)))
+        shares = taken_in_turn(structure, noise, noise.in_proportion(shares[worth]))
 
 
 def _told_by(proposal: Proposal) -> Integers | None:
@@ -270,6 +326,24 @@ def _answers(structure: _Structure, variances: Floats) -> bool:
     except PlanError:
         return False
     return True
+
+
+# The total
+
+
+def _with_known_total(guarantee: Guarantee, options: PlanOptions, proposal: Proposal) -> Proposal:
+    """The proposal with the total in addition, if it is public and recovery can use it: it costs nothing."""
+    used = options.recovery == "optimal" and options.budgets != "uniform" and is_structured(proposal.groups)
+    bundles, laws = proposal.bundles, proposal.laws
+    alone = _each_alone(proposal.groups) if bundles is None else bundles
+    there = any(len(bundle) == 1 and proposal.groups[bundle[0]] == () for bundle in alone)
+    if not used or there or not total_is_public(guarantee, proposal.frame.schema):
+        return proposal
+    if bundles is not None:
+        bundles = (*bundles, (len(proposal.groups),))
+    if laws is not None:
+        laws = (*laws, "max_norm")
+    return replace(proposal, groups=(*proposal.groups, ()), sources=None, bundles=bundles, laws=laws)
 
 
 # The recovery of step 2

@@ -21,8 +21,8 @@ that holds the data; the two dialects differ in a few functions. `tests/every_en
 Formal guarantee. What becomes of a record, its codes or that it is left out, depends on this record and the declaration
 alone. So data sets that differ in the records of one unit still differ in the records of that unit alone once they are
 cleaned. The bound on rows per person, applied to what is left, keeps at most c of them (`privcube.sensitive.units`).
-Under replace_one a unit may lose records or gain some; the noise covers that, too, as it is set for the larger of a
-column and a difference of columns (`privcube.model.sensitivity`).
+Under replace_one a unit may lose records or gain some. If a record can be left out, the noise covers that, too: a
+record alone is priced beside the exchange of two, and the number of records is not public (`privcube.model.pairs`).
 """
 
 from __future__ import annotations

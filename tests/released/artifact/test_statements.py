@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from privcube import Attribute, PureDP, Schema, Spec, Workload, plan
+from privcube import ZCDP, Attribute, PureDP, Schema, Spec, Workload, plan
 from privcube.model.privacy.guarantee import Guarantee
 from privcube.released.artifact.statements import privacy_statement, registry_record
 
@@ -84,3 +84,19 @@ def test_one_row_is_called_a_person_only_under_a_condition() -> None:
         statement, _ = said(schema, guarantee)
         assert unit in statement
         assert under_a_condition not in statement
+
+
+@pytest.mark.parametrize("guarantee", [PureDP, ZCDP])
+def test_the_number_of_records_is_said_to_be_published(guarantee: type[PureDP] | type[ZCDP]) -> None:
+    """If no neighbor has another number of them; nothing else is said of it otherwise."""
+    schema = schema_of("")
+    statement, _ = said(schema, guarantee(1, neighbors="replace_one"))
+    assert "The number of records is not protected" in statement
+    assert "It is published, practically without noise" in statement
+    dropping = schema_of("", sex='other = "drop"')
+    for other in (
+        said(schema, guarantee(1)),
+        said(schema, guarantee(1, neighbors="replace_one", max_rows_per_person=2)),
+        said(dropping, guarantee(1, neighbors="replace_one")),
+    ):
+        assert "The number of records is not protected" not in other[0]

@@ -228,7 +228,7 @@ def test_a_plan_over_budget_is_noticed_though_all_digests_fit(out: Path) -> None
 
     edit_plan(out, raise_share)
     reseal(out)
-    assert "sum to at most the denominator" in failed(out)["plan"]
+    assert "cost at most the denominator" in failed(out)["plan"]
     assert {"budget", "noise", "tables"} <= set(failed(out))
 
 

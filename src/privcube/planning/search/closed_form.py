@@ -83,13 +83,17 @@ class _Option:
 class Choices:
     """The groups that a frame allows, and the residuals that a workload needs."""
 
-    def __init__(self, workload: Workload, frame: Frame, index: WorkloadIndex | None = None) -> None:
-        """`index` is the workload's, if already known."""
+    def __init__(
+        self, workload: Workload, frame: Frame, index: WorkloadIndex | None = None, *, total_is_known: bool = False
+    ) -> None:
+        """`index` is the workload's, if already known; a known total need not be measured."""
         residuals, asks = WorkloadIndex.of(workload, frame) if index is None else index
         cells = np.array(workload.sizes, dtype=np.float64)
         self.frame = frame
         self.importance = asks.transposed_times(np.array(workload.weights) * cells)
         self.levels = residuals.level_vectors()
+        if total_is_known:
+            self.importance[~self.levels.any(axis=1)] = 0.0
         self.options = tuple(_options(frame, axis, first) for axis, first in enumerate(_first_bits(frame)))
         self._words = _words(frame, self.levels)
         self._facts: dict[Choice, Facts] = {}

@@ -21,6 +21,7 @@ from privcube.model.bundles import Gram, Law
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup, cells_groups, product_groups
 from privcube.model.options import Effort, PlanOptions
+from privcube.model.pairs import total_is_public
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.slices import shared_cells
@@ -58,7 +59,10 @@ def search_plan(
     options = replace(options, strategy="search", budgets="iterated")
     if len(workload) * len(index.residuals) > _MOST_SPOKEN:
         return _best_of_few(workload, guarantee, options, frame, index, progress)
-    choices = Choices(workload, frame, index)
+    public = total_is_public(guarantee, workload.schema)  # then it is measured at no cost, whatever the search finds
+    if public and len(index.residuals) == 1:
+        return plan_of(workload, guarantee, options, Proposal.of_bundles(frame, [[()]], index))
+    choices = Choices(workload, frame, index, total_is_known=public)
     quick = options.effort == "fast" and len(workload) > _MANY_TABLES
     coverings = 0 if quick else _COVERINGS[options.effort]
     known = [_bundles_of(made) for made in also] + _clusters(workload, guarantee, frame)
@@ -66,7 +70,7 @@ def search_plan(
     first = ranked(choices, [start for bundles in simple for start in _with_laws(choices, bundles)])
     candidates = sorted([*first, *_beside_gram(choices, workload, first)], key=lambda each: each.error)
     found = annealed(choices, candidates, options.effort, progress)
-    return plan_of(workload, guarantee, options, _proposal(choices, found, frame, index))
+    return plan_of(workload, guarantee, options, _proposal(choices, found, frame, index, public))
 
 
 def _with_laws(choices: Choices, bundles: list[Bundle]) -> list[Start]:
@@ -99,8 +103,8 @@ def _beside_gram(choices: Choices, workload: Workload, first: Sequence[Found]) -
     return ranked(choices, fits)
 
 
-def _proposal(choices: Choices, found: Found, frame: Frame, index: WorkloadIndex) -> Proposal:
-    """The groups of a plan that was found, each bundle with its law."""
+def _proposal(choices: Choices, found: Found, frame: Frame, index: WorkloadIndex, public: bool) -> Proposal:
+    """The groups of a plan that was found, each bundle with its law; a public total is left to `plan_of`."""
     bundles: list[list[QueryGroup]] = []
     laws: list[Law] = []
     for bundle, section in found.bundles:
@@ -110,6 +114,11 @@ def _proposal(choices: Choices, found: Found, frame: Frame, index: WorkloadIndex
             laws[-1] = "section"
             total = tuple(GroupPart(axis, level) for axis, level in shared_cells(groups))
             groups = [total, *(group for group in groups if group != total)]
+        elif public:
+            groups = [group for group in groups if group]
+            if not groups:
+                laws.pop()
+                continue
         bundles.append(groups)
     if found.gram is not None:
         bundles.append(found.gram.form.groups())

@@ -42,7 +42,7 @@ class Noise:
 
 
 def noise_of(plan: Plan) -> Noise:
-    """The noise of a plan.
+    """The noise of a plan; that of a number of records which is public hides nothing and is left out.
 
     >>> from privcube import PureDP, Schema, Workload, plan
     >>> made = plan(Workload.all_kway(Schema.from_sizes({"a": 2}), 1), PureDP("0.5"))
@@ -51,11 +51,14 @@ def noise_of(plan: Plan) -> Noise:
     """
     if not isinstance(plan.guarantee, PureDP):
         variances = plan.noise_variances()
-        least, most = int(variances.argmin()), int(variances.argmax())
+        hiding = [group for group in range(len(plan.groups)) if group not in plan.known] or sorted(plan.known)
+        least, most = (end(hiding, key=variances.__getitem__) for end in (min, max))
         mechanism = plan.guarantee.noise.replace("_gaussian", " Gaussian")
         return Noise(mechanism, "variance", plan.noise_variance(least), plan.noise_variance(most))
-    bundles, shares = plan.noised_together, plan.shares
-    drawn = {_mechanism(len(bundle), law) for bundle, law in zip(bundles, plan.noise_laws, strict=True)}
+    shared = list(zip(plan.noised_together, plan.shares, plan.noise_laws, strict=True))
+    shared = [each for each in shared if each[0][0] not in plan.known] or shared
+    bundles, shares, laws = zip(*shared, strict=True)
+    drawn = {_mechanism(len(bundle), law) for bundle, law in zip(bundles, laws, strict=True)}
     mechanism = " and ".join(name for name in _PURE if name in drawn)
     least, most = (bundles[shares.index(share)][0] for share in (max(shares), min(shares)))
     return Noise(mechanism, "scale", plan.noise_scale(least), plan.noise_scale(most))

@@ -20,7 +20,7 @@ from privcube.model.amounts import shown
 from privcube.model.groups import MatrixGroup, has_helmert
 from privcube.model.plan import Plan
 from privcube.model.privacy.cautions import cautions, is_weak
-from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee
+from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee, PureDP
 from privcube.released.artifact.manifest import CONFIDENCE, amounts_text, noise_of
 
 _WIDTH: Final = 120  # characters in a line of PRIVACY.md
@@ -67,7 +67,7 @@ _SLICED: Final = (
 def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
     """PRIVACY.md, from a plan and its manifest."""
     sections = {
-        "What is protected": [_protected(plan.guarantee), *_records(plan)],
+        "What is protected": [_protected(plan.guarantee), *_records(plan), *_number_of_records(plan)],
         "How much": [
             _budget(plan.guarantee),
             *_in_words(plan.guarantee),
@@ -137,6 +137,23 @@ def _records(plan: Plan) -> Iterator[str]:
         f"Not all records count: those {' and those '.join(why)} are left out, as plan.json states. That is decided "
         "for each record by itself, so whether the records of a unit count is protected like what they say."
     )
+
+
+def _number_of_records(plan: Plan) -> Iterator[str]:
+    """That the number of records is published, if it costs nothing."""
+    if plan.known:
+        name, noise = _noise_of_a_group(plan, min(plan.known))
+        yield (
+            "The number of records is not protected: every unit has exactly one record that counts, so it is the "
+            "number of units, which these neighbors share. It is published, practically without noise (of a "
+            f"{name} of about {shown(noise)}), and costs nothing of the budget."
+        )
+
+
+def _noise_of_a_group(plan: Plan, group: int) -> tuple[str, Fraction]:
+    if isinstance(plan.guarantee, PureDP):
+        return "scale", plan.noise_scale(group)
+    return "variance", plan.noise_variance(group)
 
 
 def _budget(guarantee: Guarantee) -> str:

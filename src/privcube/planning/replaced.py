@@ -1,0 +1,185 @@
+"""The best budgets if a record is replaced: the dearest pair of records counts, not each group's own. Zone: PUBLIC.
+
+With share x_g of the budget, group g adds a_g / x_g^p to the error (p = 1 under Gaussian noise, 2 under a pure
+guarantee), and a pair of records of case s costs sum_g r_g(s) x_g (`privcube.model.pairs`). The task is
+  minimize sum_g a_g / x_g^p subject to sum_g r_g(s) x_g <= 1 for every case s.
+For any weights m of the cases that sum to 1, the mean ratio r_g(m) gives a single constraint, which is weaker. By
+Hoelder's inequality its best shares are x_g ~ (a_g / r_g(m))^(1/(p+1)) and its least error, a lower bound, is
+  (sum_g (a_g r_g(m)^p)^(1/(p+1)))^(p+1).
+It is concave in m to the power 1/(p+1), and its slope in the weight of a case is the cost of that case at those shares.
+So weights are multiplied by powers of these costs until the dearest case costs little more than the mean: dividing the
+shares by that cost makes them keep every constraint, and the ratio to the lower bound is a certificate. The same works
+for any task that can be solved for a single constraint, such as the least largest error.
+
+See THEORY section 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Final
+
+import numpy as np
+
+from privcube.algebra.grids import differenced
+from privcube.algebra.lattice import Floats, Integers
+from privcube.model.frame import Frame
+from privcube.model.groups import Group, is_structured, product_groups
+from privcube.model.pairs import Bundles, Pairs, Term, alike, every_case
+from privcube.model.privacy.guarantee import Guarantee, PureDP
+
+_CLOSE: Final = 3e-4  # error over the lower bound, minus 1: far below any effect on a choice between plans
+_MOST_ROUNDS: Final = 400  # of adapting the weights of the cases: a safeguard
+_FIRST_POWER: Final = 4.0  # of the costs; halved whenever the lower bound falls, which it never does at 1
+_EQUAL: Final = 1e-9  # relative; needs closer than this differ by rounding only
+_MOST_OF_ALL: Final = 2.0**10  # of the budget, for what hardly any pair of records moves
+_NO_MEAN: Final = 1e-12  # stands for a mean of 0: nothing moves the total
+_MANY: Final = 2**20  # shares of every bundle, to see whether one pair of records costs all of them
+_SLACK: Final = 2.0**-36  # of the budget that is left, so that rounded costs stay within it
+
+# From the mean ratios of all bundles to the best parts for that one constraint, and a lower bound on their error.
+Relaxed = Callable[[Floats], tuple[Floats, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Replaced:
+    """How much pairs of records leave to gain over the sum of each group's own worst pair, and the shares for it."""
+
+    guarantee: Guarantee
+    frame: Frame
+    groups: tuple[Group, ...]
+    bundles: Bundles
+
+    @classmethod
+    def of(cls, guarantee: Guarantee, frame: Frame, groups: Sequence[Group], bundles: Bundles) -> Replaced | None:
+        """None if nothing can be gained: all groups are cells, and records that differ everywhere move all of them."""
+        if guarantee.neighbors == "add_remove" or not is_structured(groups):
+            return None
+        if all(part.kind == "cells" for group in product_groups(groups) for part in group):
+            return None
+        return cls(guarantee, frame, tuple(groups), bundles)
+
+    @cached_property
+    def _alike(self) -> Pairs | None:
+        return alike(self.guarantee, self.frame, self.groups, self.bundles)
+
+    @cached_property
+    def _every(self) -> Pairs | None:
+        return every_case(self.guarantee, self.frame, self.groups, self.bundles)
+
+    @cached_property
+    def _worst_at_once(self) -> bool:
+        """Whether some pair of records is the worst of every bundle, so that nothing can be gained."""
+        pairs = self._every
+        if pairs is None:
+            return False
+        worst = sum(term.worst for term in pairs.terms)
+        return pairs.dearest([_MANY] * len(self.bundles)) >= _MANY * worst
+
+    def best_parts(self, needs: Floats) -> Floats | None:
+        """The parts of the budget that minimize the sum of needs / part^p; None if their sum should be 1."""
+        power = 2 if isinstance(self.guarantee, PureDP) else 1
+        relaxed = partial(_closed_form, needs, power)
+        if self._alike is not None and all(_is_whole(term, needs) for term in self._alike.terms):
+            return _Task(self._alike).solved(relaxed, power)
+        pairs = self._every or self._alike
+        if pairs is None or self._worst_at_once:
+            return None
+        parts = _Task(pairs).solved(relaxed, power)
+        apart = (needs ** (1 / (power + 1))).sum() ** (power + 1)
+        return parts if _error(needs, parts, power) < apart else None
+
+    def solved(self, relaxed: Relaxed, rounds: int) -> Floats | None:
+        """The parts of the budget that are best for any task that is solved for a single constraint on them."""
+        pairs = self._every or self._alike
+        return None if pairs is None else _Task(pairs).solved(relaxed, 1, rounds)
+
+    def whole_shares(self, parts: Floats, denominator: int) -> Integers | None:
+        """Whole shares in these proportions that cost at most the denominator, nearly all of it; None if none do."""
+        pairs = [each for each in (self._alike, self._every) if each is not None]
+        if not pairs:
+            return None
+        parts = np.minimum(parts, _MOST_OF_ALL)
+        shares = np.maximum(np.floor(parts * (denominator * (1 - _SLACK))), 1).astype(np.int64)
+        cost = min(each.dearest(shares.tolist()) for each in pairs)
+        if cost > denominator:  # the parts were not those of `best_parts`
+            shares = np.maximum(np.floor(shares * (denominator / cost * (1 - _SLACK))), 1).astype(np.int64)
+            cost = min(each.dearest(shares.tolist()) for each in pairs)
+        return shares if cost <= denominator else None
+
+
+def _error(needs: Floats, parts: Floats, power: int) -> float:
+    """The sum of needs / part^power; what is not needed may have no part."""
+    needed = needs > 0
+    return float((needs[needed] / parts[needed] ** power).sum())
+
+
+def _is_whole(term: Term, needs: Floats) -> bool:
+    """Whether a table stands for its members alone, and they need the same."""
+    own = needs[list(term.members)]
+    return len(own) == term.orbit and float(own.max() - own.min()) <= _EQUAL * float(own.max())
+
+
+def _closed_form(needs: Floats, power: int, means: Floats) -> tuple[Floats, float]:
+    """The best parts for a single constraint, sum of means times parts at most 1, and their error."""
+    root = 1 / (power + 1)
+    bound = float(((needs * means**power) ** root).sum())
+    return (needs / means) ** root / bound, bound ** (power + 1)
+
+
+class _Task:
+    """What the cases of a neighboring change cost, given parts of the budget per bundle."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._grid, self._bundles = pairs.grid, sum(len(term.members) for term in pairs.terms)
+        spots = [pairs.grid.spots(term.axes) for term in pairs.terms]
+        self._spots = np.concatenate(spots)
+        self._term = np.repeat(np.arange(len(spots)), [len(each) for each in spots])
+        ratios = [np.array([float(ratio) for ratio in term.ratios])[term.place] for term in pairs.terms]
+        self._differences = np.concatenate([differenced(table) for table in ratios])
+        self._member_of = np.zeros(self._bundles, dtype=np.int64)
+        for number, term in enumerate(pairs.terms):
+            self._member_of[list(term.members)] = number
+        self._orbit = np.array([float(term.orbit) for term in pairs.terms])
+        self._alone = None if pairs.alone is None else np.array([float(ratio) for ratio in pairs.alone])
+
+    def _costs(self, parts: Floats) -> Floats:
+        """The cost of every case, the last of them a record alone, if there is that case."""
+        largest = np.zeros(len(self._orbit))
+        np.maximum.at(largest, self._member_of, parts)
+        weights = self._differences * largest[self._term]
+        values = self._grid.spread(np.bincount(self._spots, weights, minlength=self._grid.size))
+        return values if self._alone is None else np.append(values, self._alone @ parts)
+
+    def _means(self, weights: Floats) -> Floats:
+        """The ratio of every bundle, averaged over the cases."""
+        gathered = self._grid.gathered(weights[: self._grid.size])
+        means = np.bincount(self._term, self._differences * gathered[self._spots], minlength=len(self._orbit))
+        of_all = (means / self._orbit)[self._member_of]
+        if self._alone is not None:
+            of_all = of_all + weights[-1] * self._alone
+        return np.asarray(np.maximum(of_all, _NO_MEAN))
+
+    def solved(self, relaxed: Relaxed, power: int, rounds: int = _MOST_ROUNDS) -> Floats:
+        """The best parts found; the dearest case costs 1."""
+        first = np.maximum(self._costs(np.ones(self._bundles)), 0.0)  # nothing moves if two records are the same
+        weights = before = first / first.sum()
+        best, least, lower, step = np.ones(self._bundles), np.inf, 0.0, _FIRST_POWER
+        for _ in range(rounds):
+            parts, bound = relaxed(self._means(weights))
+            if bound < lower and step > 1:
+                weights, step = before, max(step / 2, 1.0)
+                continue
+            lower = max(lower, bound)
+            costs = self._costs(parts)
+            dearest = float(costs.max())
+            if bound * dearest**power < least:
+                best, least = parts / dearest, bound * dearest**power
+            if least <= (1 + _CLOSE) * lower:
+                break
+            before = weights
+            weights = weights * np.maximum(costs / dearest, 0.0) ** step
+            weights = weights / weights.sum()
+        return best
