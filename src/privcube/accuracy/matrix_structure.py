@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -25,10 +25,13 @@ from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import Plain, PlanError, counted
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, MatrixGroup, is_structured, product_groups
+from privcube.model.groups import BlockGroup, Group, MatrixGroup, is_structured, product_groups
 from privcube.model.rows import spread, strategy_matrix
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, table_cells, table_name
+
+if TYPE_CHECKING:
+    from privcube.accuracy.blocks.structure import BlockStructure
 
 MOST_CELLS: Final = 1_024  # of the domain: dense algebra on n x n matrices takes time n^3
 _OUTSIDE: Final = 1e-16  # part of a query's squared length outside the row space that counts as rounding
@@ -119,10 +122,14 @@ class ExplicitStructure:
 
 def structure_of(
     workload: Workload, frame: Frame, groups: Sequence[Group], index: WorkloadIndex | None = None
-) -> Structure | ExplicitStructure:
-    """How groups answer a workload: in closed form if all are products over axes, else by an explicit matrix."""
+) -> Structure | ExplicitStructure | BlockStructure:
+    """How groups answer a workload: in closed form if all are products over axes, else by blocks or a matrix."""
     if is_structured(groups):
         return Structure.of(workload, frame, product_groups(groups), index)
+    if any(isinstance(group, BlockGroup) for group in groups):
+        from privcube.accuracy.blocks.structure import BlockStructure  # here because it is built on this module
+
+        return BlockStructure.of(workload, frame, groups)
     return ExplicitStructure.of(workload, frame, groups)
 
 

@@ -9,9 +9,10 @@ them: the paper's grouping property (definition 3.1) with C_r = 1. The partition
 the product structure. Helmert rows overlap and are for Gaussian noise only: row j of an axis has squared norm j (j+1),
 and with noise of variance sigma^2 j (j+1) (products over axes) the rows are equivalent to orthonormal rows with
 variance sigma^2. Any record then moves an axis by 1 - 1/f in squared length (THEORY section 4). A matrix group is any
-matrix of whole numbers over the cells of a few attributes; its columns show how far a record moves it.
+matrix of whole numbers over the cells of a few attributes; its columns show how far a record moves it. A block group
+has several such matrices, each times the Helmert rows of some other attributes (`privcube.model.blocks`).
 
-See THEORY sections 2 and 12.
+See THEORY sections 2, 12 and 12.1.
 """
 
 from __future__ import annotations
@@ -111,16 +112,51 @@ class MatrixGroup:
         return max(int(sums.max()) for sums in apart)
 
     @cached_property
-    def _pair_l2(self) -> int:
-        # By Cauchy-Schwarz, no product of columns exceeds the largest squared norm, so floats are exact below 2^53.
+    def products(self) -> NDArray[np.int64]:
+        """The products of every two columns."""
+        # By Cauchy-Schwarz, none exceeds the largest squared norm, so floats are exact below 2^53.
         matrix = self.matrix.astype(np.float64) if self._column_l2 < 2**53 else self.matrix
-        products = (matrix.T @ matrix).astype(np.int64)
-        own = np.diag(products)
-        return int((own[:, None] + own - 2 * products).max())
+        return np.asarray((matrix.T @ matrix).astype(np.int64))
+
+    @cached_property
+    def _pair_l2(self) -> int:
+        own = np.diag(self.products)
+        return int((own[:, None] + own - 2 * self.products).max())
+
+
+class Block(NamedTuple):
+    """The rows of a matrix, each times all products of Helmert rows over the cells of the contrasted attributes."""
+
+    contrasted: tuple[str, ...]
+    matrix: MatrixGroup
+
+
+@dataclass(frozen=True)
+class BlockGroup:
+    """Blocks over the same matrix attributes that are noised and priced together, for Gaussian noise only.
+
+    All other attributes of a block are summed out. No two blocks have the same contrasted attributes. The rows of a
+    block go through the rows of its matrix and, for each, through the Helmert rows in row-major order.
+    """
+
+    blocks: tuple[Block, ...]
+
+    def __post_init__(self) -> None:
+        if not self.blocks or len({block.contrasted for block in self.blocks}) < len(self.blocks):
+            raise PlanError("blocks", expected="at least one block, each with other contrasted attributes")
+        if len({(block.matrix.attributes, len(block.matrix.rows[0])) for block in self.blocks}) > 1:
+            raise PlanError("blocks", expected="matrices over the same attributes")
+        if any(name in self.attributes for block in self.blocks for name in block.contrasted):
+            raise PlanError("blocks", expected="contrasted attributes other than those of the matrices")
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes of the matrices."""
+        return self.blocks[0].matrix.attributes
 
 
 QueryGroup = tuple[GroupPart, ...]
-Group = QueryGroup | SketchGroup | MatrixGroup
+Group = QueryGroup | SketchGroup | MatrixGroup | BlockGroup
 
 
 def group_rows(frame: Frame, group: Group) -> int:
@@ -134,7 +170,14 @@ def group_rows(frame: Frame, group: Group) -> int:
         return group.buckets
     if isinstance(group, MatrixGroup):
         return len(group.rows)
+    if isinstance(group, BlockGroup):
+        return sum(block_rows(frame, block) for block in group.blocks)
     return prod([part_rows(frame.fan_outs[part.axis][: part.level], part.kind) for part in group])
+
+
+def block_rows(frame: Frame, block: Block) -> int:
+    """How many rows a block has."""
+    return len(block.matrix.rows) * prod([frame.schema[name].cells - 1 for name in block.contrasted])
 
 
 def part_rows(chain: Sequence[int], kind: PartKind) -> int:
@@ -146,9 +189,17 @@ def part_rows(chain: Sequence[int], kind: PartKind) -> int:
 
 def row_weights(frame: Frame, group: Group) -> tuple[int, ...]:
     """Weights of the rows, in row-major order: squared norms, products of j (j+1), for Helmert parts; all 1 if none."""
+    if isinstance(group, BlockGroup):
+        return tuple([weight for block in group.blocks for weight in _block_weights(frame, block)])
     if not isinstance(group, tuple) or isinstance(group, SketchGroup):
         return (1,) * group_rows(frame, group)
     return _weights_of(tuple((frame.fan_outs[part.axis][: part.level], part.kind) for part in group))
+
+
+def _block_weights(frame: Frame, block: Block) -> tuple[int, ...]:
+    kind: PartKind = "helmert"
+    own = _weights_of(tuple(((frame.schema[name].cells,), kind) for name in block.contrasted))
+    return own * len(block.matrix.rows)
 
 
 @lru_cache(maxsize=256)
@@ -180,7 +231,7 @@ def product_groups(groups: Iterable[Group]) -> list[QueryGroup]:
     """The groups, each of which must be a product over axes."""
     products = []
     for group in groups:
-        if isinstance(group, SketchGroup | MatrixGroup):
+        if isinstance(group, SketchGroup | MatrixGroup | BlockGroup):
             raise PlanError("groups", expected="products over axes", given=Plain("rows without product structure"))
         products.append(group)
     return products
@@ -188,9 +239,11 @@ def product_groups(groups: Iterable[Group]) -> list[QueryGroup]:
 
 def is_structured(groups: Iterable[Group]) -> bool:
     """Whether every group is a product over axes, so that the closed forms apply."""
-    return not any(isinstance(group, SketchGroup | MatrixGroup) for group in groups)
+    return not any(isinstance(group, SketchGroup | MatrixGroup | BlockGroup) for group in groups)
 
 
 def has_helmert(group: Group) -> bool:
     """Whether a group has Helmert rows, which overlap and need Gaussian noise."""
+    if isinstance(group, BlockGroup):
+        return True
     return not isinstance(group, SketchGroup | MatrixGroup) and any(part.kind == "helmert" for part in group)

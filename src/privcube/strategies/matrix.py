@@ -2,7 +2,8 @@
 
 Under a pure guarantee it is the best p-identity matrix found (`privcube.linear.p_identity`), under Gaussian noise the
 optimum over all matrices (`privcube.linear.gaussian_optimum`); for a single table, a product over its attributes, the
-optimum is the product of theirs. Both are rounded to whole numbers so that the noise can be whole-number noise. The
+optimum is the product of theirs. Under Gaussian noise large domains with categories split into blocks
+(`privcube.strategies.blocks`). Both are rounded to whole numbers so that the noise can be whole-number noise. The
 guarantee depends only on the rounded rows (`privcube.model.groups.MatrixGroup`); rounding costs less than 1e-6 of the
 accuracy:
 - pure: entries are scaled to 2^16, and the largest entry of each column is adjusted to make the column sum 2^16;
@@ -15,6 +16,7 @@ See THEORY section 12.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import reduce
 from math import ceil, prod, sqrt
 from typing import Final
@@ -32,6 +34,7 @@ from privcube.model.groups import MatrixGroup
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload
+from privcube.strategies import blocks
 from privcube.strategies.proposal import Proposal
 
 NAME: Final = "matrix"
@@ -50,6 +53,12 @@ def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
     if not any(workload):
         raise PlanError("matrix", expected="a table with attributes", given=Plain("the total alone"))
     schema = schema_of(workload)
+    pure = isinstance(guarantee, PureDP)
+    if not pure and schema.domain_size > MOST_CELLS:
+        return blocks.propose(workload)
+    if not pure and schema.domain_size > _SMALL and len(workload) > 1:
+        with suppress(PlanError):  # raised without categories
+            return blocks.propose(workload)
     if schema.domain_size > MOST_CELLS:
         raise PlanError(
             "matrix",
@@ -57,7 +66,6 @@ def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
             given=Plain(f"{counted(schema.domain_size)} cells"),
             available=["hierarchy", "wavelet", "marginals", "auto"],
         )
-    pure = isinstance(guarantee, PureDP)
     rows = whole_l1(_pure_optimum(schema, workload)) if pure else whole_l2(_gaussian_optimum(schema, workload))
     group = MatrixGroup(schema.names, tuple(map(tuple, rows.tolist())))
     return Proposal(Frame(workload.schema, "natural"), (group,), None)
