@@ -98,9 +98,9 @@ def block_weights(workload: Workload) -> tuple[Schema, dict[Contrasted, CoreWeig
     schema = workload.schema
     axes = [entry for table in workload for entry in table if isinstance(entry, Axis)]
     ordered = {axis.attribute for axis in axes if axis.queries != "cells" or axis.level is not None}
-    core = Schema([attribute for attribute in schema if attribute.name in ordered])
-    if not len(core):
+    if not ordered:
         raise PlanError("matrix", expected="ranges, prefixes or levels", available=["residual", "auto"])
+    core = Schema([attribute for attribute in schema if attribute.name in ordered])
     if core.domain_size > MOST_CELLS:
         raise _too_large(f"{counted(core.domain_size)} of them")
     found: dict[Contrasted, CoreWeights] = {}

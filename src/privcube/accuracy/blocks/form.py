@@ -140,7 +140,7 @@ class BlockForm:
             total = total + own
         cells = np.asarray(total)
         lead = added_up(self._structure.core, core, cells.reshape(len(cells), -1))
-        return self._ordered(table, lead.reshape(*lead.shape[:-1], *cells.shape[1:]))
+        return self._ordered(table, lead.reshape((*lead.shape[:-1], *cells.shape[1:])))
 
     def _ordered(self, table: Table, numbers: Floats) -> Floats:
         """A table in the order of its entries, from one with the entries of the matrices first."""
