@@ -45,7 +45,8 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     Under a pure guarantee the search goes first. It starts from the paper's strategies on the natural axes (base
     counts, marginals, clusters, and Fourier coefficients of binary attributes), so its plan is at least as good, and
     these are skipped unless noise is so narrow that the prediction for continuous noise may be misleading. For
-    tables of cells under Gaussian noise, residuals are optimal (THEORY section 4).
+    tables of cells under Gaussian noise, residuals are optimal (THEORY section 4). For ranges, matrices and blocks are
+    where they fit in memory, if records are added or removed (THEORY sections 12 and 12.1).
     """
     found: list[Plan] = []
     problems: list[PlanError] = []
@@ -59,8 +60,15 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     best_steps = options.budgets != "uniform" and options.recovery == "optimal"
     pure, ranges = isinstance(guarantee, PureDP), bool(branchings(workload))
     searching = pure and best_steps
+    if best_steps and ranges and not pure and guarantee.neighbors == "add_remove":
+        with suppress(PlanError):  # raised for large domains; else it is the optimum, and nothing else is better
+            return [least_total(workload, guarantee, at_best(options, "matrix"), progress)]
+    tree: Plan | None = None
+    if best_steps and ranges:
+        with suppress(PlanError):
+            tree = best_tree(workload, guarantee, options)
     if searching:
-        attempt(lambda: _searched(workload, guarantee, options, progress))
+        attempt(lambda: _searched(workload, guarantee, options, progress, tree))
     covered = _covered(workload) if searching and found and not _is_narrow(guarantee) else frozenset[Strategy]()
     if best_steps and not pure and not ranges and not Frame.natural(workload).has_padding:
         covered = frozenset(STRATEGIES) - {"residual"}
@@ -68,8 +76,7 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
         if name == "sketch" or name in covered:  # a sketch is never better than the base counts it projects
             continue
         attempt(partial(least_total, workload, guarantee, at_best(options, name), progress))
-    if best_steps and ranges:
-        attempt(lambda: best_tree(workload, guarantee, options))
+    found += [] if tree is None else [tree]
     if not found:
         raise problems[0]
     return found
@@ -130,15 +137,17 @@ def _covered(workload: Workload) -> frozenset[Strategy]:
     return frozenset(covered)
 
 
-def _searched(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
-    """The plan that a search finds on the natural axes or, for ranges, also on the best tree."""
+def _searched(
+    workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress, tree: Plan | None = None
+) -> Plan:
+    """The plan that a search finds on the natural axes or, for ranges, also on the best tree, if already known."""
     if not isinstance(guarantee, PureDP):
         raise PlanError("strategy", expected="a pure guarantee for a search over bundles", available=["residual"])
     if options.recovery != "optimal" or options.budgets == "uniform":
         raise PlanError("strategy", expected="optimal recovery and budgets for a search over bundles")
     if branchings(workload):
         with suppress(PlanError):
-            tree = best_tree(workload, guarantee, options)
+            tree = tree or best_tree(workload, guarantee, options)
             flat = search_plan(workload, guarantee, replace(options, effort="fast"), Frame.natural(workload))
             better = search_plan(workload, guarantee, options, tree.frame, also=[tree], progress=progress)
             return min(flat, better, key=_predicted_error)
