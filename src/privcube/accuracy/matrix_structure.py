@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from privcube.accuracy.blocks.structure import BlockStructure
 
 MOST_CELLS: Final = 1_024  # of the domain: dense algebra on n x n matrices takes time n^3
+_DEPENDENT: Final = 1e-6  # ratio of pivots below which the row space is found by singular values
 _OUTSIDE: Final = 1e-16  # part of a query's squared length outside the row space that counts as rounding
 _SLICE: Final = 4_000_000  # numbers in memory at a time: 32 MB
 
@@ -94,7 +95,21 @@ class ExplicitStructure:
         return np.asarray(np.bincount(self.group_of, per_row, minlength=len(self.groups)), dtype=np.float64)
 
     def recovery(self, variances: Floats) -> Floats:
-        """N: the least-squares estimate of the cells from the answers, given the noise variance of every group."""
+        """N: the least-squares estimate of the cells from the answers, given the noise variance of every group.
+
+        Only the ratios of the variances matter, so for a single group it is worked out once.
+        """
+        ratios = variances / variances[0]
+        if ratios.tobytes() not in self._known:
+            self._known.clear()
+            self._known[ratios.tobytes()] = self._recovery(ratios)
+        return self._known[ratios.tobytes()]
+
+    @cached_property
+    def _known(self) -> dict[bytes, Floats]:
+        return {}
+
+    def _recovery(self, variances: Floats) -> Floats:
         noise = np.sqrt(variances[self.group_of])
         orthogonal, triangle = np.linalg.qr((self.rows @ self._basis) / noise[:, None])
         diagonal = np.abs(np.diag(triangle))
@@ -116,6 +131,10 @@ class ExplicitStructure:
 
     @cached_property
     def _basis(self) -> Floats:
+        if len(self.rows) >= self.rows.shape[1]:
+            pivots = np.abs(np.diag(np.linalg.qr(self.rows, mode="r")))
+            if pivots.min() > pivots.max() * _DEPENDENT:
+                return np.eye(self.rows.shape[1])
         _, singular, directions = np.linalg.svd(self.rows, full_matrices=False)
         return np.asarray(directions[singular > singular.max() * max(self.rows.shape) * np.finfo(float).eps].T)
 

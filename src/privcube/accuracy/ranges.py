@@ -91,19 +91,18 @@ def chain_energies(queries: Queries, cells: int, real: int, sizes: Sequence[int]
 
 
 def gram_times(queries: Queries, weights: Floats) -> Floats:
-    """Q'Q times weights on the ordered cells, or on all cells for "cells", without forming Q'Q.
+    """Q'Q times weights on the ordered cells, along the last axis, without forming Q'Q; for "cells", the weights.
 
     >>> gram_times("prefixes", np.array([1.0, 0.0, 2.0])).tolist()
     [5.0, 4.0, 3.0]
     """
-    cells = len(weights)
+    cells = weights.shape[-1]
     if queries == "cells":
         return weights
     after = np.arange(cells, 0, -1.0)  # cells - i
     before = np.arange(1.0, cells + 1) if queries == "ranges" else np.ones(cells)
-    up_to = np.cumsum(before * weights)
-    beyond = np.append(np.cumsum((after * weights)[::-1])[::-1][1:], 0.0)
-    return np.asarray(after * up_to + before * beyond)
+    up_to, so_far = np.cumsum(before * weights, axis=-1), np.cumsum(after * weights, axis=-1)
+    return np.asarray(after * up_to + before * (so_far[..., -1:] - so_far))
 
 
 def _block_sums(queries: Queries, first: int, cells: int, width: int) -> float:

@@ -21,7 +21,7 @@ from privcube.planning.search.search import search_plan
 from privcube.planning.steps import at_best, plan_of
 from privcube.planning.trees import best_tree, branchings
 from privcube.progress import COMPARING, Progress, silent
-from privcube.strategies import STRATEGIES
+from privcube.strategies import STRATEGIES, matrix
 
 _MOST_COMPARED: Final = 10_000  # tables; for more, comparing takes too long and "auto" uses only the search
 _NARROW: Final = 2  # epsilon per row changed; continuous and whole-number variances differ by 1 % at noise of scale 3
@@ -36,7 +36,11 @@ def least_total(workload: Workload, guarantee: Guarantee, options: PlanOptions, 
         return _searched(workload, guarantee, options, progress)
     if options.strategy not in STRATEGIES:
         raise PlanError("strategy", expected="a known strategy", given=options.strategy, available=STRATEGIES)
-    return plan_of(workload, guarantee, options, STRATEGIES[options.strategy].propose(workload, guarantee))
+    if options.strategy == matrix.NAME:
+        proposal = matrix.propose(workload, guarantee, options.effort)
+    else:
+        proposal = STRATEGIES[options.strategy].propose(workload, guarantee)
+    return plan_of(workload, guarantee, options, proposal)
 
 
 def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> list[Plan]:
