@@ -84,6 +84,10 @@ def shared_optimum(grams: Sequence[Floats], gap: float) -> tuple[list[Floats], f
             break
         scale = total / float(v.sum())  # X(t v) = X(v) / sqrt(t), and t = scale^2 makes sum v = T
         v = v * scale**2 * np.clip(diagonal / scale, 1 / _FARTHEST, _FARTHEST) ** _POWER
+    real = np.stack([gram[np.ix_(asked, asked)] for gram in grams])
+    if not np.array_equal(real, blocks):  # the bound must hold for what was given, and any v has one
+        values = np.linalg.eigvalsh(real * np.outer(np.sqrt(v), np.sqrt(v)))
+        lower = float(np.sqrt(np.maximum(values, 0.0)).sum()) ** 2 / float(v.sum())
     return [_triangle(rows, asked, gram) for rows, gram in zip(best, grams, strict=True)], lower
 
 

@@ -4,7 +4,8 @@ The limits assume that neighbors differ by one added or removed record. With S'S
 1, equal noise on its rows, and least squares, the total variance is the noise variance times trace(W X^-1), where
 W = Q'Q with the weights.
 - Every X with diagonal at most 1 has trace X <= n, so trace(W X^-1) >= (sum of the roots of W's eigenvalues)^2 / n:
-  the SVD bound of Li and Miklau (2013). Gaussian noise of variance 1/(2 rho) cannot do better.
+  the SVD bound of Li and Miklau (2013). Gaussian noise of variance 1/(2 rho) cannot do better. Over more than 1,024
+  cells, with categories, the bound is that of the optimum by blocks (`privcube.strategies.blocks`).
 - A workload of tables of cells is symmetric in the cells, so X may be taken symmetric, and residuals reach the bound:
   (sum_b sqrt(k_b c_b))^2 (THEORY section 4). It is the optimum. The least largest variance is a convex program with
   a certificate (`privcube.planning.minimax`).
@@ -36,7 +37,7 @@ from privcube.model.sensitivity import squared_l2_of_all
 from privcube.model.workload import Workload
 from privcube.planning.minimax import largest_ratio_shares
 from privcube.planning.trees import branchings
-from privcube.strategies import residual
+from privcube.strategies import blocks, residual
 
 LimitKind = Literal["optimum", "bound", "yardstick"]
 SAYS: Final[dict[LimitKind, str]] = {
@@ -64,8 +65,12 @@ def limit_of(plan: Plan, own: float) -> Limit | None:
     alike = not branchings(plan.workload) and not Frame.natural(plan.workload).has_padding
     if alike:
         least = least_total_variance(plan.workload) if objective == "total" else least_largest_variance(plan.workload)
-    elif objective == "total" and schema_of(plan.workload).domain_size <= MOST_CELLS:
-        least = svd_bound(plan.workload)
+    elif objective == "total":
+        try:
+            small = schema_of(plan.workload).domain_size <= MOST_CELLS
+            least = svd_bound(plan.workload) if small else blocks.lower_bound(plan.workload)
+        except PlanError:
+            return None
     else:
         return None
     noise = 2 / guarantee.epsilon**2 if isinstance(guarantee, PureDP) else guarantee.unit_noise

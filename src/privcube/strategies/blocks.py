@@ -45,15 +45,33 @@ _MOST_TABLE: Final = 2**26  # ordered cells times cells of the categories of a t
 _GAPS: Final = (1e-6, 1e-3)  # relative, of the optimum: with little work, and with much
 _LEAST_SCALE: Final = 2**16  # of the whole numbers: rounding costs less than 1e-4
 _DIGITS: Final = 9  # to which blocks in proportion agree
+_ROUNDED: Final = 1e-8  # relative, taken off the bound, as these digits are rounded
 
 CoreWeights = dict[Table, float]  # the weight of each choice of ordered entries in a block
 
 
 def propose(workload: Workload) -> Proposal:
-    """One group of blocks for a workload with ordered attributes."""
-    core, blocks = block_weights(workload)
-    if not any(blocks):
+    """One group of blocks for a workload with ordered attributes and categories."""
+    core, rows, _ = _optimum(workload)
+    if not any(rows):
         raise PlanError("matrix", expected="a table by categories, for blocks")
+    group = _whole(workload.schema, core.names, rows)
+    return Proposal(Frame(workload.schema, "natural"), (group,), None)
+
+
+def lower_bound(workload: Workload) -> float:
+    """What no strategy with columns of length at most 1 falls below, in units of the variance of its noise.
+
+    >>> schema = Schema.from_sizes({"sex": 2, "age": 3})
+    >>> round(lower_bound(Workload.tables(schema, [("sex", Axis("age", queries="ranges"))])), 3)
+    17.479
+    """
+    return _optimum(workload)[2]
+
+
+def _optimum(workload: Workload) -> tuple[Schema, dict[Contrasted, Floats], float]:
+    """The ordered attributes, the best matrix of every block, and a lower bound on the error of any strategy."""
+    core, blocks = block_weights(workload)
     grams = {entries: core_gram(core, entries) for weights in blocks.values() for entries in weights}
     alike: defaultdict[tuple[tuple[Table, float], ...], list[tuple[Contrasted, float]]] = defaultdict(list)
     for contrasted, weights in blocks.items():
@@ -65,32 +83,15 @@ def propose(workload: Workload) -> Proposal:
         raise _too_large(f"{len(blocks):,} blocks of {core.domain_size:,} cells")
     together = [sum(sqrt(scale) for _, scale in members) for members in alike.values()]
     wanted = [
-        total**2 * sum((weight * grams[entries] for entries, weight in shape), np.zeros(()))
+        np.asarray(total**2 * sum((weight * grams[entries] for entries, weight in shape), np.zeros(())))
         for shape, total in zip(alike, together, strict=True)
     ]
-    solved, _ = shared_optimum([np.asarray(gram) for gram in wanted], _GAPS[work > _MUCH_WORK])
+    solved, bound = shared_optimum(wanted, _GAPS[work > _MUCH_WORK])
     rows: dict[Contrasted, Floats] = {}
     for own, total, members in zip(solved, together, alike.values(), strict=True):
         for contrasted, scale in members:
             rows[contrasted] = own * sqrt(sqrt(scale) / total / _kept(workload.schema, contrasted))
-    group = _whole(workload.schema, core.names, {contrasted: rows[contrasted] for contrasted in blocks})
-    return Proposal(Frame(workload.schema, "natural"), (group,), None)
-
-
-def lower_bound(workload: Workload, gap: float = _GAPS[0]) -> float:
-    """What no strategy with columns of length at most 1 can fall below, in units of the variance of its noise.
-
-    >>> schema = Schema.from_sizes({"sex": 2, "age": 3})
-    >>> round(lower_bound(Workload.tables(schema, [("sex", Axis("age", queries="ranges"))])), 3)
-    17.479
-    """
-    core, blocks = block_weights(workload)
-    grams = [
-        _kept(workload.schema, contrasted)
-        * np.asarray(sum((weight * core_gram(core, entries) for entries, weight in own.items()), np.zeros(())))
-        for contrasted, own in blocks.items()
-    ]
-    return shared_optimum(grams, gap)[1]
+    return core, {contrasted: rows[contrasted] for contrasted in blocks}, bound * (1 - _ROUNDED)
 
 
 def block_weights(workload: Workload) -> tuple[Schema, dict[Contrasted, CoreWeights]]:
