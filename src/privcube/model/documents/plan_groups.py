@@ -31,6 +31,8 @@ _MOST_ROWS: Final = 10**9  # of a plan: its answers take 8 bytes each
 _MOST_HELMERT: Final = 2 * 10**7  # rows of one group with noise weights of their own, which are listed
 _MOST_EXPLICIT: Final = 2**24  # rows times cells of explicit matrices, which are dense
 _MOST_CELLS: Final = 1_024  # columns of an explicit matrix
+_MOST_CONTRASTED: Final = 4_096  # cells of a contrasted attribute, whose Helmert rows are dense
+_MOST_BLOCK_CELLS: Final = 2**26  # cells of the matrices of blocks times cells of a table's other attributes
 _MOST_PARTITIONS: Final = 2**31  # numbers of partitions of a sketch
 
 
@@ -202,10 +204,18 @@ def _require_block_room(workload: Workload, frame: Frame, groups: Sequence[Group
     if len(groups) > 1 or not isinstance(group, BlockGroup) or frame.kind != "natural" or frame.leveled:
         raise PlanError("blocks", expected="one group of blocks alone, in a natural frame without levels")
     known = {block.contrasted for block in group.blocks}
+    for name in {name for contrasted in known for name in contrasted}:
+        if frame.schema[name].cells > _MOST_CONTRASTED:
+            expected = f"contrasted attributes of at most {_MOST_CONTRASTED:,} cells"
+            raise PlanError("blocks", expected=expected, given=name)
     for table in workload:
         names = tuple([axis.attribute for axis in map(Axis.of, table) if axis.attribute not in group.attributes])
         if tuple(name for name in names if frame.schema[name].cells > 1) not in known:
             raise PlanError("blocks", expected="a block for the attributes of every table", given=names)
+        cells = len(group.blocks[0].matrix.rows[0]) * prod(frame.schema[name].cells for name in names)
+        if cells > _MOST_BLOCK_CELLS:
+            expected = f"at most {_MOST_BLOCK_CELLS:,} cells of the matrices and of a table's other attributes"
+            raise PlanError("blocks", expected=expected, given=Plain(counted(cells)))
 
 
 def _attributes_in_use(workload: Workload, frame: Frame, groups: Sequence[Group]) -> set[str]:
