@@ -21,17 +21,19 @@ from privcube.accuracy.matrix_structure import workload_gram
 from privcube.accuracy.moments import drawn_variance
 from privcube.accuracy.predictor import drawn_table_variances, recover
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
+from privcube.linear.block_optimum import best_blocks, lower_bound
 from privcube.linear.gaussian_optimum import gaussian_optimum
-from privcube.model import blocks as prices
 from privcube.model.documents.plans import digest_of
+from privcube.model.frame import Frame
 from privcube.model.groups import Block, BlockGroup, MatrixGroup, row_weights
+from privcube.model.matrices import block_price as prices
 from privcube.model.options import PlanOptions
 from privcube.model.workload import canonical
 from privcube.planning.steps import plan_of
 from privcube.sensitive.answers import exact_answers
 from privcube.sensitive.gate import measure, verify_by_brute_force
 from privcube.sensitive.ledger import MemoryLedger
-from privcube.strategies import blocks
+from privcube.strategies.proposal import Proposal
 
 GUARANTEES = [
     ZCDP("0.5"),
@@ -47,7 +49,12 @@ def ranges(name: str) -> Axis:
 
 def planned(workload: Workload, guarantee) -> Plan:
     """A plan by blocks, however small the domain."""
-    return plan_of(workload, guarantee, PlanOptions(strategy="matrix"), blocks.propose(workload))
+    return plan_of(
+        workload,
+        guarantee,
+        PlanOptions(strategy="matrix"),
+        Proposal(Frame(workload.schema, "natural"), (best_blocks(workload),), None),
+    )
 
 
 @st.composite
@@ -159,7 +166,7 @@ def test_blocks_are_the_optimum_over_all_matrices(data: st.DataObject) -> None:
     asked = [attribute for attribute in made.workload.schema if any(
         Axis.of(entry).attribute == attribute.name for table in made.workload for entry in table)]  # fmt: skip
     _, bound = gaussian_optimum(workload_gram(Schema(asked), made.workload), 1e-7)
-    assert blocks.lower_bound(made.workload) == pytest.approx(bound, rel=2e-4)  # singular W are raised a little
+    assert lower_bound(made.workload) == pytest.approx(bound, rel=2e-4)  # singular W are raised a little
     assert made.weighted_variance <= bound * (1 + 5e-4)
 
 
@@ -177,7 +184,7 @@ def test_large_domains_reach_the_bound(sizes) -> None:
     made = plan(workload, ZCDP("0.5"))
     assert made.options.strategy == "matrix"
     assert isinstance(made.groups[0], BlockGroup)
-    assert 1 - 1e-9 <= made.weighted_variance / blocks.lower_bound(workload) <= 1 + 1e-5
+    assert 1 - 1e-9 <= made.weighted_variance / lower_bound(workload) <= 1 + 1e-5
     verify_privacy(made)
 
 
@@ -188,7 +195,7 @@ def test_ranges_that_differ_between_tables_share_one_price() -> None:
     made = plan(workload, ZCDP("0.5"), "matrix")
     (group,) = made.groups
     assert isinstance(group, BlockGroup)
-    assert made.weighted_variance <= blocks.lower_bound(workload) * (1 + 1e-5)
+    assert made.weighted_variance <= lower_bound(workload) * (1 + 1e-5)
     alone = [float(prices.squared_move(schema, BlockGroup((block,)), "add_remove")) for block in group.blocks]
     assert sum(alone) > 1.01 * float(prices.squared_move(schema, group, "add_remove"))
 
@@ -200,7 +207,7 @@ def test_two_ordered_attributes_make_one_block_of_their_product() -> None:
     (group,) = made.groups
     assert isinstance(group, BlockGroup)
     assert group.attributes == ("x", "y")
-    assert made.weighted_variance <= blocks.lower_bound(workload) * (1 + 1e-5)
+    assert made.weighted_variance <= lower_bound(workload) * (1 + 1e-5)
 
 
 def test_what_is_too_large_is_refused() -> None:

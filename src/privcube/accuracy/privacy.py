@@ -25,7 +25,6 @@ import numpy as np
 from privcube.accuracy.blocks.price import block_move, check_blocks
 from privcube.algebra.hashing import bucket_and_sign
 from privcube.errors import Plain, PlanError
-from privcube.model.blocks import squared_move
 from privcube.model.documents.plans import digest_of, plan_document
 from privcube.model.frame import Frame
 from privcube.model.groups import (
@@ -39,6 +38,7 @@ from privcube.model.groups import (
     product_groups,
     row_weights,
 )
+from privcube.model.matrices.block_price import squared_move
 from privcube.model.plan import Plan
 from privcube.model.privacy.gaussian_profile import at_most
 from privcube.model.privacy.guarantee import ApproxDP, Guarantee, PureDP

@@ -6,7 +6,7 @@ moves its answers by 1 in L1 and in L2. With at most c rows per person, a neighb
   L2 squared: c^2 (add_remove); 2c^2 (replace_one, cells); 4c^2 (replace_one, contrasts: both ends may share a row).
 Helmert rows overlap. They are for Gaussian noise only, and their L2 is that of the orthonormal rows they are equivalent
 to. A matrix group moves by c times its largest column, or difference of columns (`groups.MatrixGroup`), and so do the
-columns of all blocks of a block group together (`privcube.model.blocks`).
+columns of all blocks of a block group together (`privcube.model.matrices.block_price`).
 
 Pure: Laplace noise of scale L1 / (epsilon share) on a group costs epsilon times share. So does max-norm noise of that
 scale on a whole bundle of groups, since the largest of their L1 norms moves by at most the largest L1, and so does a
@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privcube.errors import PlanError
-from privcube.model.blocks import squared_move
 from privcube.model.frame import Frame
 from privcube.model.groups import BlockGroup, Group, MatrixGroup, QueryGroup, SketchGroup
+from privcube.model.matrices.block_price import squared_move
 from privcube.model.privacy.guarantee import Guarantee, Neighbors, PureDP
 from privcube.model.slices import slice_rows
 

@@ -5,7 +5,7 @@ The limits assume that neighbors differ by one added or removed record. With S'S
 W = Q'Q with the weights.
 - Every X with diagonal at most 1 has trace X <= n, so trace(W X^-1) >= (sum of the roots of W's eigenvalues)^2 / n:
   the SVD bound of Li and Miklau (2013). Gaussian noise of variance 1/(2 rho) cannot do better. Over more than 1,024
-  cells, with categories, the bound is that of the optimum by blocks (`privcube.strategies.blocks`).
+  cells, with categories, the bound is that of the optimum by blocks (`privcube.linear.block_optimum`).
 - A workload of tables of cells is symmetric in the cells, so X may be taken symmetric, and residuals reach the bound:
   (sum_b sqrt(k_b c_b))^2 (THEORY section 4). It is the optimum. The least largest variance is a convex program with
   a certificate (`privcube.planning.minimax`).
@@ -29,6 +29,7 @@ from privcube.accuracy.structure import Structure
 from privcube.algebra.budgets import gaussian_optimum
 from privcube.algebra.lattice import Floats
 from privcube.errors import PlanError
+from privcube.linear.block_optimum import lower_bound
 from privcube.model.frame import Frame
 from privcube.model.groups import product_groups
 from privcube.model.plan import Plan
@@ -37,7 +38,7 @@ from privcube.model.sensitivity import squared_l2_of_all
 from privcube.model.workload import Workload
 from privcube.planning.minimax import largest_ratio_shares
 from privcube.planning.trees import branchings
-from privcube.strategies import blocks, residual
+from privcube.strategies import residual
 
 LimitKind = Literal["optimum", "bound", "yardstick"]
 SAYS: Final[dict[LimitKind, str]] = {
@@ -68,7 +69,7 @@ def limit_of(plan: Plan, own: float) -> Limit | None:
     elif objective == "total":
         try:
             small = schema_of(plan.workload).domain_size <= MOST_CELLS
-            least = svd_bound(plan.workload) if small else blocks.lower_bound(plan.workload)
+            least = svd_bound(plan.workload) if small else lower_bound(plan.workload)
         except PlanError:
             return None
     else:

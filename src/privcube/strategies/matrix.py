@@ -3,9 +3,9 @@
 Under a pure guarantee it is the best p-identity matrix found (`privcube.linear.p_identity`), under Gaussian noise the
 optimum over all matrices (`privcube.linear.gaussian_optimum`); for a single table, a product over its attributes, the
 optimum is the product of theirs. Under Gaussian noise large domains with categories split into blocks
-(`privcube.strategies.blocks`). Both are rounded to whole numbers so that the noise can be whole-number noise. The
-guarantee depends only on the rounded rows (`privcube.model.groups.MatrixGroup`); rounding costs less than 1e-6 of the
-accuracy:
+(`privcube.linear.block_optimum`). Both are rounded to whole numbers so that the noise can be whole-number noise. The
+guarantee depends only on the rounded rows (`privcube.model.matrices.groups.MatrixGroup`); rounding costs less than 1e-6
+of the accuracy:
 - pure: entries are scaled to 2^16, and the largest entry of each column is adjusted to make the column sum 2^16;
 - Gaussian: entries are scaled to 16 million, then raised by one, the largest first, wherever the column stays no longer
   than the longest. At the optimum only column lengths matter to first order, since X^-1 W X^-1 is diagonal there.
@@ -26,6 +26,7 @@ import numpy as np
 from privcube.accuracy.matrix_structure import MOST_CELLS, axis_of, entry_gram, membership, schema_of, workload_gram
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import Plain, PlanError, counted
+from privcube.linear.block_optimum import best_blocks
 from privcube.linear.gaussian_optimum import gaussian_optimum
 from privcube.linear.gram_products import gram_products
 from privcube.linear.p_identity import best_p_identity
@@ -36,7 +37,6 @@ from privcube.model.options import Effort
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload
-from privcube.strategies import blocks
 from privcube.strategies.proposal import Proposal
 
 NAME: Final = "matrix"
@@ -59,10 +59,10 @@ def propose(workload: Workload, guarantee: Guarantee, effort: Effort = "fast") -
     schema = schema_of(workload)
     pure = isinstance(guarantee, PureDP)
     if not pure and schema.domain_size > MOST_CELLS:
-        return blocks.propose(workload)
+        return Proposal(Frame(workload.schema, "natural"), (best_blocks(workload),), None)
     if not pure and schema.domain_size > _SMALL and len(workload) > 1:
         with suppress(PlanError):  # raised without categories
-            return blocks.propose(workload)
+            return Proposal(Frame(workload.schema, "natural"), (best_blocks(workload),), None)
     if schema.domain_size > MOST_CELLS:
         raise PlanError(
             "matrix",

@@ -32,7 +32,7 @@ from math import lcm, prod
 
 import numpy as np
 
-from privcube.model.groups import Block, BlockGroup
+from privcube.model.matrices.groups import Block, BlockGroup
 from privcube.model.privacy.guarantee import Neighbors
 from privcube.model.schema import Schema
 
@@ -40,7 +40,7 @@ from privcube.model.schema import Schema
 def squared_move(schema: Schema, group: BlockGroup, neighbors: Neighbors) -> Fraction:
     """How far a change of one row of the data can move the blocks, in L2 squared.
 
-    >>> from privcube.model.groups import MatrixGroup
+    >>> from privcube.model.matrices.groups import MatrixGroup
     >>> one, other = MatrixGroup(("age",), ((3, 0), (0, 1))), MatrixGroup(("age",), ((1, 2),))
     >>> group = BlockGroup((Block((), one), Block(("sex",), other)))
     >>> [str(squared_move(Schema.from_sizes({"sex": 2, "age": 2}), group, n)) for n in ("add_remove", "replace_one")]

@@ -10,7 +10,8 @@ over sets c of categories. With dim_c = product of (f - 1), P_c = product of (1 
 With Y_c = P_c X_c it is that of `linear.gaussian_optimum.shared_optimum`, for the blocks P_c W_c. Blocks in proportion
 to each other are solved as one: for blocks a_c W, Y_c is in proportion to sqrt(a_c).
 
-The matrices are rounded to whole numbers, and the guarantee rests on these alone (`privcube.model.blocks`).
+The matrices are rounded to whole numbers, and the guarantee rests on these alone
+(`privcube.model.matrices.block_price`).
 
 See THEORY section 12.1.
 """
@@ -30,11 +31,9 @@ from privcube.accuracy.matrix_structure import MOST_CELLS
 from privcube.algebra.lattice import Floats
 from privcube.errors import Plain, PlanError, counted
 from privcube.linear.gaussian_optimum import shared_optimum
-from privcube.model.frame import Frame
-from privcube.model.groups import LARGEST_ENTRY, Block, BlockGroup, MatrixGroup
+from privcube.model.matrices.groups import LARGEST_ENTRY, Block, BlockGroup, MatrixGroup
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload
-from privcube.strategies.proposal import Proposal
 
 _MOST_WORK: Final = 2.4e9  # blocks to solve times the cube of the ordered cells: about two seconds per step
 _MUCH_WORK: Final = 2e8  # beyond which the larger of the two gaps is enough
@@ -50,13 +49,12 @@ _ROUNDED: Final = 1e-8  # relative, taken off the bound, as these digits are rou
 CoreWeights = dict[Table, float]  # the weight of each choice of ordered entries in a block
 
 
-def propose(workload: Workload) -> Proposal:
-    """One group of blocks for a workload with ordered attributes and categories."""
+def best_blocks(workload: Workload) -> BlockGroup:
+    """The best blocks for a workload with ordered attributes and categories."""
     core, rows, _ = _optimum(workload)
     if not any(rows):
         raise PlanError("matrix", expected="a table by categories, for blocks")
-    group = _whole(workload.schema, core.names, rows)
-    return Proposal(Frame(workload.schema, "natural"), (group,), None)
+    return _whole(workload.schema, core.names, rows)
 
 
 def lower_bound(workload: Workload) -> float:
