@@ -1,11 +1,11 @@
 """How far a change moves a block group, worked out a second time from its rows alone. Zone: PUBLIC.
 
 Nothing here uses `privcube.model.matrices.block_price`, which sets the noise. A Helmert row with j ones and one -j is
-written out entry by entry, over the weight of the noise on it; its products over two cells of an attribute are summed as fractions,
-for all cells where there are at most 64, else for some of them. Every attribute contributes a factor to the product of
-two columns of a block, so the extremes over records come from the extremes of each factor. Matrices are read column by
-column as whole numbers. Of pairs of columns, those of the longest and shortest are worked out; for all others the price
-that set the noise is taken.
+written out entry by entry, over the weight of the noise on it; its products over two cells of an attribute are summed
+as fractions, for all cells where there are at most 64, else for some of them. Every attribute contributes a factor to
+the product of two columns of a block, so the extremes over records come from the extremes of each factor. Matrices are
+read column by column as whole numbers. Of pairs of columns, those of the longest and shortest are worked out; for all
+others the price that set the noise is taken.
 
 See THEORY sections 12.1 and 13.
 """
