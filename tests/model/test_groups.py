@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from privcube import ZCDP, PureDP, errors
 from privcube.model.frame import Frame
-from privcube.model.groups import LARGEST_ENTRY, MatrixGroup, is_structured, product_groups
+from privcube.model.groups import MatrixGroup, is_structured, product_groups
+from privcube.model.matrices.groups import LARGEST_ENTRY
 from privcube.model.schema import Schema
 from privcube.model.sensitivity import largest_l1, squared_l2
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.accuracy.moments import exact_noise_variances
 from privcube.accuracy.published import group_of_cells, grouped
-from privcube.accuracy.ranges import node_counts, nodes
+from privcube.accuracy.ranges import mean_node_counts, node_counts, nodes
 from privcube.algebra.lattice import Floats, Incidence
 from privcube.errors import QueryError
 from privcube.model.frame import Frame
@@ -170,14 +170,14 @@ def recovery_coefficients(
     columns: list[int] = []
     factors: list[float] = []
     cells = cells_groups(frame, workload)
-    known: dict[tuple[str | Axis, tuple[int, ...]], PerLevel] = {}
+    known: dict[tuple[str | Axis, tuple[int, ...]], Mapping[int, float]] = {}
     for number, (table, used) in enumerate(zip(workload, sources, strict=True)):
         single = not any(isinstance(entry, Axis) and not _is_kept(frame, entry) for entry in table)
         if len(used) == 1 and single:
             added = [group_rows(frame, groups[used[0]]) / group_rows(frame, cells[number])]
         else:
             own = product_groups(groups[source] for source in used)
-            added = [float(counts.mean()) for counts in _added_rows(frame, table, own, known)]
+            added = _mean_added_rows(frame, table, own, known)
         rows += [number] * len(used)
         columns += used
         factors += added
@@ -188,6 +188,37 @@ def recovery_coefficients(
 def _is_kept(frame: Frame, axis: Axis) -> bool:
     """Whether an axis of a table asks for cells of a level of the frame, each a sum of equally many finer ones."""
     return axis.queries == "cells" and group_of_cells(frame, axis) is None
+
+
+def _mean_added_rows(
+    frame: Frame,
+    table: Table,
+    groups: Sequence[QueryGroup],
+    known: dict[tuple[str | Axis, tuple[int, ...]], Mapping[int, float]],
+) -> list[float]:
+    """For each group, how many of its rows a query of the table sums in the mean: a product over the axes."""
+    added = [1.0] * len(groups)
+    levels_of = [{part.axis: part.level for part in group} for group in groups]
+    own_axes = set()
+    for entry in table:
+        name = Axis.of(entry).attribute
+        for axis, level in frame.footprint(frame.schema[name], entry.level if isinstance(entry, Axis) else None):
+            own_axes.add(axis)
+            levels = tuple(sorted({of_axis.get(axis, 0) for of_axis in levels_of}))
+            if (entry, levels) not in known:
+                sizes = frame.sizes[axis]
+                if isinstance(entry, Axis) and entry.queries != "cells":
+                    cells = frame.schema[entry.attribute].ordered_cells
+                    known[entry, levels] = mean_node_counts(entry.queries, cells, sizes, levels)
+                else:
+                    group_of = group_of_cells(frame, entry)
+                    cells_each = 1.0 if group_of is None else len(group_of) / axis_cells(frame.schema, entry)
+                    known[entry, levels] = {finer: cells_each * sizes[finer] / sizes[level] for finer in levels}
+            added = [rows * known[entry, levels][own.get(axis, 0)] for rows, own in zip(added, levels_of, strict=True)]
+    return [
+        rows * math.prod(frame.sizes[axis][level] for axis, level in own.items() if axis not in own_axes)
+        for rows, own in zip(added, levels_of, strict=True)
+    ]
 
 
 def _added_rows(

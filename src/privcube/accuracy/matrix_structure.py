@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -25,12 +25,16 @@ from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import Plain, PlanError, counted
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, MatrixGroup, is_structured, product_groups
+from privcube.model.groups import BlockGroup, Group, MatrixGroup, is_structured, product_groups
 from privcube.model.rows import spread, strategy_matrix
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, table_cells, table_name
 
+if TYPE_CHECKING:
+    from privcube.accuracy.blocks.structure import BlockStructure
+
 MOST_CELLS: Final = 1_024  # of the domain: dense algebra on n x n matrices takes time n^3
+_DEPENDENT: Final = 1e-6  # ratio of pivots below which the row space is found by singular values
 _OUTSIDE: Final = 1e-16  # part of a query's squared length outside the row space that counts as rounding
 _SLICE: Final = 4_000_000  # numbers in memory at a time: 32 MB
 
@@ -91,7 +95,21 @@ class ExplicitStructure:
         return np.asarray(np.bincount(self.group_of, per_row, minlength=len(self.groups)), dtype=np.float64)
 
     def recovery(self, variances: Floats) -> Floats:
-        """N: the least-squares estimate of the cells from the answers, given the noise variance of every group."""
+        """N: the least-squares estimate of the cells from the answers, given the noise variance of every group.
+
+        Only the ratios of the variances matter, so for a single group it is worked out once.
+        """
+        ratios = variances / variances[0]
+        if ratios.tobytes() not in self._known:
+            self._known.clear()
+            self._known[ratios.tobytes()] = self._recovery(ratios)
+        return self._known[ratios.tobytes()]
+
+    @cached_property
+    def _known(self) -> dict[bytes, Floats]:
+        return {}
+
+    def _recovery(self, variances: Floats) -> Floats:
         noise = np.sqrt(variances[self.group_of])
         orthogonal, triangle = np.linalg.qr((self.rows @ self._basis) / noise[:, None])
         diagonal = np.abs(np.diag(triangle))
@@ -113,6 +131,10 @@ class ExplicitStructure:
 
     @cached_property
     def _basis(self) -> Floats:
+        if len(self.rows) >= self.rows.shape[1]:
+            pivots = np.abs(np.diag(np.linalg.qr(self.rows, mode="r")))
+            if pivots.min() > pivots.max() * _DEPENDENT:
+                return np.eye(self.rows.shape[1])
         _, singular, directions = np.linalg.svd(self.rows, full_matrices=False)
         return np.asarray(directions[singular > singular.max() * max(self.rows.shape) * np.finfo(float).eps].T)
 
@@ -123,10 +145,14 @@ def structure_of(
     groups: Sequence[Group],
     index: WorkloadIndex | None = None,
     told_by: Integers | None = None,
-) -> Structure | ExplicitStructure:
-    """How groups answer a workload: in closed form if all are products over axes, else by an explicit matrix."""
+) -> Structure | ExplicitStructure | BlockStructure:
+    """How groups answer a workload: in closed form if all are products over axes, else by blocks or a matrix."""
     if is_structured(groups):
         return Structure.of(workload, frame, product_groups(groups), index, told_by)
+    if any(isinstance(group, BlockGroup) for group in groups):
+        from privcube.accuracy.blocks.structure import BlockStructure  # here because it is built on this module
+
+        return BlockStructure.of(workload, frame, groups)
     return ExplicitStructure.of(workload, frame, groups)
 
 

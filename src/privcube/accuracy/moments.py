@@ -23,7 +23,7 @@ from privcube.algebra.rounded_noise import (
     rounded_variance,
 )
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, has_helmert, has_squares, product_groups, row_weights
+from privcube.model.groups import BlockGroup, Group, has_helmert, has_squares, product_groups, row_weights
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import NoiseKind, PureDP
 from privcube.model.slices import slice_rows
@@ -253,7 +253,8 @@ def narrow_groups(plan: Plan) -> list[int]:
         return []
     variances = plan.noise_variances()
     most = _NARROW if plan.guarantee.noise == "discrete_gaussian" else 1e6 / 12
-    return [n for n, group in enumerate(plan.groups) if has_helmert(group) and 2 * variances[n] <= most]
+    parts = [n for n, group in enumerate(plan.groups) if has_helmert(group) and not isinstance(group, BlockGroup)]
+    return [n for n in parts if 2 * variances[n] <= most]
 
 
 def exact_noise_variances(plan: Plan, shares: RowShares | None = None) -> Floats:

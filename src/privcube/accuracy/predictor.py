@@ -1,8 +1,9 @@
 """One protocol to recover tables from the measurements of a plan and to predict their errors. Zone: PUBLIC.
 
-A plan fixes a linear map from noisy answers to tables, and with it every error. Three classes implement that map:
+A plan fixes a linear map from noisy answers to tables, and with it every error. Four classes implement that map:
 - `ClosedForm`: groups that are products over axes, recovered by least squares residual by residual (THEORY section 2);
 - `ExplicitForm`: any groups over a small domain, by dense least squares (THEORY section 12);
+- `BlockForm`: one group of blocks, by dense least squares for each of them (THEORY section 12.1);
 - `DirectForm`: the recovery of step 2, where each table is summed from its own groups and need not agree with others.
 Only `predictor` chooses among them. Before data is read it predicts errors; afterward it recovers tables.
 
@@ -14,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from privcube.accuracy.blocks.form import BlockForm
 from privcube.accuracy.closed_form import ClosedForm
 from privcube.accuracy.direct import DirectForm
 from privcube.accuracy.explicit import ExplicitForm
 from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.algebra.lattice import Floats
 from privcube.errors import PlanError
-from privcube.model.groups import is_structured
+from privcube.model.groups import BlockGroup, is_structured
 from privcube.model.plan import Plan
 from privcube.model.workload import Table
 from privcube.progress import Progress, silent
@@ -60,6 +62,8 @@ def predictor(plan: Plan, tables: Sequence[Table] | None = None) -> Predictor:
         return DirectForm(plan)
     if is_structured(plan.groups):
         return ClosedForm(plan, list(plan.workload) if tables is None else tables)
+    if any(isinstance(group, BlockGroup) for group in plan.groups):
+        return BlockForm(plan)
     return ExplicitForm(plan)
 
 

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple, get_args
 
 import numpy as np
 
+from privcube.accuracy.blocks.price import block_move, check_blocks
 from privcube.accuracy.pricing.pairs import Meets, Noised, dearest_exchange
 from privcube.algebra.hashing import bucket_and_sign
 from privcube.errors import Plain, PlanError
@@ -30,6 +31,7 @@ from privcube.model.bundles import Gram
 from privcube.model.documents.plans import digest_of, plan_document
 from privcube.model.frame import Frame
 from privcube.model.groups import (
+    BlockGroup,
     Group,
     GroupPart,
     MatrixGroup,
@@ -39,6 +41,7 @@ from privcube.model.groups import (
     product_groups,
     row_weights,
 )
+from privcube.model.matrices.block_price import squared_move
 from privcube.model.plan import Plan
 from privcube.model.privacy.gaussian_profile import at_most
 from privcube.model.privacy.guarantee import ApproxDP, Guarantee, PureDP
@@ -131,7 +134,7 @@ def _noised(plan: Plan, pairs: bool) -> list[Noised]:
 
 def _meets(group: Group, shapes: Mapping[GroupPart, _Shape]) -> tuple[Meets, ...] | None:
     """The inner products of the columns of two records on every axis of a group; None if it is not a product."""
-    if isinstance(group, SketchGroup | MatrixGroup):
+    if isinstance(group, SketchGroup | MatrixGroup | BlockGroup):
         return None
     return tuple([Meets(part.axis, part.level, *_inner_products(shapes[part])) for part in group])
 
@@ -157,6 +160,9 @@ def _largest_move(frame: Frame, group: Group, pairs: bool, shapes: dict[GroupPar
         return _sketch_move(group, frame.schema.domain_size, pairs)
     if isinstance(group, MatrixGroup):
         return _matrix_move(group, pairs)
+    if isinstance(group, BlockGroup):
+        known = squared_move(frame.schema, group, "replace_one") if pairs else Fraction(0)
+        return _Move(Fraction(0), block_move(frame, group, pairs, known))
     for part in group:
         if part not in shapes:
             shapes[part] = _shape(frame, part)
@@ -196,7 +202,7 @@ def _shape(frame: Frame, part: GroupPart) -> _Shape:
 
 def _check_weights(frame: Frame, group: Group) -> None:
     """Refuse noise weights of a group that are not the products of those of its parts."""
-    if has_helmert(group):
+    if has_helmert(group) and not isinstance(group, BlockGroup):  # blocks have their own check
         (parts,) = product_groups([group])
         whole, own = row_weights(frame, parts), [row_weights(frame, (part,)) for part in parts]
         expected = (prod(w[0] for w in own), prod(w[-1] for w in own), prod(map(sum, own)))
@@ -391,6 +397,9 @@ def _check_group(frame: Frame, group: Group) -> None:
         names = [name for name in frame.schema.names if name in group.attributes]
         if tuple(names) != group.attributes or prod(frame.schema[n].cells for n in names) != len(group.rows[0]):
             raise PlanError("group", expected="a matrix over the cells of its attributes, in schema order")
+        return
+    if isinstance(group, BlockGroup):
+        check_blocks(frame, group)
         return
     if any(left.axis >= right.axis for left, right in pairwise(group)):
         raise PlanError("group", expected="each axis at most once, in order", given=group)

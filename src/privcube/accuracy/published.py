@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from privcube.accuracy.ranges import bounds, gram
+from privcube.accuracy.ranges import bounds, chain_energies, gram
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import Plain, PlanError
 from privcube.model.attribute import Attribute
@@ -158,6 +158,11 @@ def mean_energies(frame: Frame, entry: str | Axis) -> Floats:
     [[0.444, 0.222], [0.222, 0.222]]
     """
     sizes = [frame.sizes[axis][: level + 1] for axis, level in frame.footprint(*_summed_from(frame, entry))]
+    if frame.kind == "tree" and group_of_cells(frame, entry) is None:
+        queries, attribute = Axis.of(entry).queries, frame.schema[Axis.of(entry).attribute]
+        _refuse_wide(attribute, sizes[0][-1])
+        of_levels = chain_energies(queries, attribute.ordered_cells, attribute.cells, sizes[0])
+        return np.where(of_levels > _NOTHING * of_levels.sum(), of_levels, 0.0)
     products = asked_products(frame, entry).reshape([chain[-1] for chain in sizes] * 2)
     means = np.zeros([len(chain) for chain in sizes])
     for levels in np.ndindex(*means.shape):
@@ -178,9 +183,7 @@ def asked_products(frame: Frame, entry: str | Axis) -> Floats:
     axis = Axis.of(entry)
     attribute, level = _summed_from(frame, entry)
     sizes = frame.nested_sizes(attribute, level)
-    if sizes[-1] > _MOST_PADDED:
-        expected = f"at most {_MOST_PADDED:,} cells on axes with more cells than values"
-        raise PlanError(repr(attribute.name), expected=expected, given=Plain(f"{sizes[-1]:,}"))
+    _refuse_wide(attribute, sizes[-1])
     real, group_of = np.asarray(frame.positions(attribute, level), dtype=np.int64), group_of_cells(frame, entry)
     own = np.zeros((len(real), len(real)))  # Gram matrix over published cells
     count, cells = axis_cells(frame.schema, entry), attribute.ordered_cells
@@ -199,6 +202,12 @@ def asked_products(frame: Frame, entry: str | Axis) -> Floats:
         return products / count
     rows = cell_rows(frame, attribute, level)
     return own / count if rows is None else np.asarray(rows.T @ own @ rows / count)
+
+
+def _refuse_wide(attribute: Attribute, cells: int) -> None:
+    if cells > _MOST_PADDED:
+        expected = f"at most {_MOST_PADDED:,} cells on axes with more cells than values"
+        raise PlanError(repr(attribute.name), expected=expected, given=Plain(f"{cells:,}"))
 
 
 def _summed_from(frame: Frame, entry: str | Axis) -> tuple[Attribute, str | None]:

@@ -44,6 +44,9 @@ def energies(queries: Queries, sizes: Sequence[int], positions: Sequence[int]) -
     block sums divided by the block length, and Pi_l = P_l - P_(l-1).
     """
     cells, leaves = len(positions), sizes[-1]
+    if np.array_equal(positions, np.arange(cells)):
+        found = chain_energies(queries, cells, leaves, sizes) / leaves
+        return tuple(found.tolist())
     products = gram(queries, cells)
     queries_in_all = cells if queries == "prefixes" else cells * (cells + 1) // 2
     kept = []
@@ -69,6 +72,66 @@ def group_energies(sizes: Sequence[int], group_of: Integers) -> Floats:
         pairs, inside = np.unique(block * groups + group_of, return_counts=True)
         np.add.at(kept[:, level], pairs % groups, inside.astype(np.float64) ** 2 * size / leaves)
     return np.diff(kept, axis=1, prepend=0)
+
+
+def chain_energies(queries: Queries, cells: int, real: int, sizes: Sequence[int]) -> Floats:
+    """For every level l of a tree, the mean of |Pi_l q|^2 over the published queries q of the first `cells` leaves.
+
+    The first `real` leaves are values. The others are padding, and what is found there is published as part of all
+    values, evenly: with weights u = 1/real. With G = Q'Q, a block of leaves that is all values adds the sum of G over
+    it, one of padding alone its squared width times u'Gu, and the one with both z'Gz, z its values plus its padding
+    times u. All of it takes time in proportion to the leaves, per level.
+
+    >>> chain_energies("prefixes", 3, 3, (1, 2, 4)).round(4).tolist()
+    [2.0741, 0.1852, 0.2593]
+    """
+    leaves = sizes[-1]
+    asked = real if queries == "cells" else cells
+    in_all = cells * (cells + 1) // 2 if queries == "ranges" else asked
+    even = np.full(real, 1 / real)
+
+    def energy(weights: Floats) -> float:
+        return float(weights[:asked] @ gram_times(queries, weights[:asked]))
+
+    kept = []
+    for size in sizes:
+        width = leaves // size
+        values = real // width * width
+        total = _block_sums(queries, min(asked, values), asked, width) / width
+        if real % width:
+            both = even * (width - real % width)
+            both[values:] += 1
+            total += energy(both) / width
+        total += (leaves - -(-real // width) * width) * energy(even)
+        kept.append(total / in_all)
+    return np.diff(np.array(kept), prepend=0.0)
+
+
+def gram_times(queries: Queries, weights: Floats) -> Floats:
+    """Q'Q times weights on the ordered cells, along the last axis, without forming Q'Q; for "cells", the weights.
+
+    >>> gram_times("prefixes", np.array([1.0, 0.0, 2.0])).tolist()
+    [5.0, 4.0, 3.0]
+    """
+    cells = weights.shape[-1]
+    if queries == "cells":
+        return weights
+    after = np.arange(cells, 0, -1.0)  # cells - i
+    before = np.arange(1.0, cells + 1) if queries == "ranges" else np.ones(cells)
+    up_to, so_far = np.cumsum(before * weights, axis=-1), np.cumsum(after * weights, axis=-1)
+    return np.asarray(after * up_to + before * (so_far[..., -1:] - so_far))
+
+
+def _block_sums(queries: Queries, first: int, cells: int, width: int) -> float:
+    """The sum of the entries of Q'Q of all cells within blocks of this width, over the first cells."""
+    if queries == "cells":
+        return float(first)
+    place = np.arange(first)
+    after = (cells - place).astype(np.float64)
+    before = place + 1.0 if queries == "ranges" else np.ones(first)
+    running = np.concatenate([[0.0], np.cumsum(before)])
+    earlier = running[place] - running[place // width * width]  # of the cells before this one in its block
+    return float(np.sum(after * (before + 2 * earlier)))
 
 
 def nodes(
@@ -111,3 +174,45 @@ def node_counts(queries: Queries, cells: int, sizes: Sequence[int], levels: Sequ
         for query, start, stop in stretches:
             counts[level][query] += stop - start
     return counts
+
+
+def mean_node_counts(queries: Queries, cells: int, sizes: Sequence[int], levels: Sequence[int]) -> dict[int, float]:
+    """For each level, how many of its nodes a query uses in the mean, without listing the queries.
+
+    A level that has a coarser one, of nodes s times as wide, gets of a range from a to b (exclusive) the nodes from a
+    up to the next multiple of s, and those from the last multiple of s up to b, or all if none lies between.
+    The coarser level gets the rest. How many queries come to start at a node and how many to end at one are independent
+    of each other, as any that start before they end are queries; so sums over starts and ends are enough.
+
+    >>> mean_node_counts("prefixes", 4, (1, 2, 4), (0, 1, 2))
+    {2: 0.5, 1: 0.5, 0: 0.25}
+    """
+    starts: Floats = np.zeros(cells + 1) if queries == "prefixes" else np.ones(cells + 1)
+    starts[0], starts[-1] = 1.0, 0.0
+    ends: Floats = np.ones(cells + 1)
+    ends[0] = 0.0
+    in_all = cells if queries == "prefixes" else cells * (cells + 1) // 2
+    descending = sorted(levels, reverse=True)
+    found = {}
+    for level, coarser in zip(descending, [*descending[1:], None], strict=True):
+        place = np.arange(len(starts))
+        if coarser is None:
+            before, moments = np.cumsum(starts), np.cumsum(starts * place)
+            found[level] = float(np.sum(ends[1:] * (place[1:] * before[:-1] - moments[:-1]))) / in_all
+            break
+        step = sizes[level] // sizes[coarser]
+        up = -(-place // step) * step
+        beyond = np.minimum(np.maximum(up, place + 1), len(place))  # the first end behind the next multiple
+        count, parts, sums = (_suffix(ends * each) for each in (np.ones(len(place)), place % step, place))
+        within = (sums[place + 1] - sums[beyond]) - place * (count[place + 1] - count[beyond])
+        per_start = (up - place) * count[beyond] + parts[beyond] + within
+        found[level] = float(np.sum(starts * per_start)) / in_all
+        nodes_above = -(-(len(place) - 1) // step) + 1
+        starts = np.bincount(up // step, starts, minlength=nodes_above).astype(np.float64)
+        ends = np.bincount(place // step, ends, minlength=nodes_above).astype(np.float64)
+    return found
+
+
+def _suffix(values: Floats) -> Floats:
+    """The sums of all values from each place on, and 0 beyond the last."""
+    return np.append(np.cumsum(values[::-1])[::-1], 0.0)

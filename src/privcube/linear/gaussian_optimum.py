@@ -15,16 +15,20 @@ Frobenius its eigenvalues lie in (0, 1/2], so near the optimum any power below 4
 Denisov et al. (2022), and 5/2 takes less than half as many steps. The problem is from Yuan et al. (2016), "Convex
 optimization for linear query processing", and McKenna et al. (2018).
 
-See THEORY section 12.
+*Several blocks.* If W and X are block diagonal, with blocks over the same cells that share diag(sum_c X_c) <= 1, all of
+this holds with T the sum over the blocks and x the diagonal of the sum: the multipliers v are the same for all.
+
+See THEORY sections 12 and 12.1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from privcube.algebra.lattice import Floats
+from privcube.algebra.lattice import Floats, Integers
 
 _POWER: Final = 2.5  # of the step: below 4 to converge, and empirically twice as fast as 1
 _FARTHEST: Final = 1e3  # factor by which a step may change an entry, before the power: larger ones only overshoot
@@ -46,34 +50,65 @@ def gaussian_optimum(gram: Floats, gap: float) -> tuple[Floats, float]:
     >>> np.trace(gram @ np.linalg.inv(best.T @ best)).round(6).tolist(), round(bound, 6)
     (8.739388, 8.739388)
     """
-    asked = np.flatnonzero(np.diag(gram) > 0)
-    if len(asked) < len(gram):
-        best, bound = gaussian_optimum(gram[np.ix_(asked, asked)], gap)
-        spread = np.zeros((len(asked), len(gram)))
-        spread[:, asked] = best
-        return spread, bound
-    values = np.linalg.eigvalsh(gram)
-    if values[0] < values[-1] * _SINGULAR * len(gram):
-        gram = gram + _FLOOR * np.mean(np.diag(gram)) * np.eye(len(gram))
-    v = np.sqrt(np.diag(gram))
-    lower, upper = 0.0, np.inf
+    (best,), bound = shared_optimum([gram], gap)
+    return best, bound
+
+
+def shared_optimum(grams: Sequence[Floats], gap: float) -> tuple[list[Floats], float]:
+    """An S_c for every block W_c, and a lower bound on the sum of trace(W_c X_c^-1) over all strategies.
+
+    The columns of all S_c above each other have length at most 1. Otherwise as for a single block.
+
+    >>> both, bound = shared_optimum([np.eye(2), 4 * np.eye(2)], 1e-9)
+    >>> [best.round(4).tolist() for best in both], round(bound, 6)
+    ([[[0.5774, 0.0], [0.0, 0.5774]], [[0.8165, 0.0], [0.0, 0.8165]]], 18.0)
+    """
+    asked = np.flatnonzero(np.any([np.diag(gram) > 0 for gram in grams], axis=0))
+    blocks = np.stack([_invertible(gram[np.ix_(asked, asked)]) for gram in grams])
+    v = np.sqrt(np.einsum("bii->i", blocks))
+    lower, upper, best = 0.0, np.inf, np.zeros_like(blocks)
     halved, left = 0, np.inf
     for step in range(_MOST_STEPS):
         root = np.sqrt(v)
-        values, vectors = np.linalg.eigh(gram * np.outer(root, root))
+        values, vectors = np.linalg.eigh(blocks * np.outer(root, root))
         roots = np.sqrt(np.maximum(values, 0.0))
         total = float(roots.sum())
-        diagonal = (vectors**2 @ roots) / v
+        diagonal = np.sum(np.einsum("bij,bj->bi", vectors**2, roots), axis=0) / v
         lower = max(lower, total**2 / float(v.sum()))
         if diagonal.max() * total < upper:
             upper = float(diagonal.max()) * total
-            best = np.sqrt(roots)[:, None] * vectors.T / root / np.sqrt(diagonal.max())
+            best = np.sqrt(roots)[:, :, None] * np.swapaxes(vectors, 1, 2) / root / np.sqrt(diagonal.max())
         if upper - lower < left / 2:
             halved, left = step, upper - lower
         if upper <= lower * (1 + gap) or step - halved > _STALE:
             break
         scale = total / float(v.sum())  # X(t v) = X(v) / sqrt(t), and t = scale^2 makes sum v = T
         v = v * scale**2 * np.clip(diagonal / scale, 1 / _FARTHEST, _FARTHEST) ** _POWER
-    triangle = np.asarray(np.linalg.qr(best, mode="r"))
-    signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)
-    return triangle * signs[:, None], lower
+    real = np.stack([gram[np.ix_(asked, asked)] for gram in grams])
+    if not np.array_equal(real, blocks):  # the bound must hold for what was given, and any v has one
+        values = np.linalg.eigvalsh(real * np.outer(np.sqrt(v), np.sqrt(v)))
+        lower = float(np.sqrt(np.maximum(values, 0.0)).sum()) ** 2 / float(v.sum())
+    return [_triangle(rows, asked, gram) for rows, gram in zip(best, grams, strict=True)], lower
+
+
+def _invertible(gram: Floats) -> Floats:
+    """A Gram matrix with a little added to the diagonal of the cells that it asks for, if it is singular there."""
+    own = np.flatnonzero(np.diag(gram) > 0)
+    values = np.linalg.eigvalsh(gram[np.ix_(own, own)])
+    if values[0] >= values[-1] * _SINGULAR * len(own):
+        return gram
+    added = np.zeros(len(gram))
+    added[own] = _FLOOR * np.mean(np.diag(gram)[own])
+    return gram + np.diag(added)
+
+
+def _triangle(rows: Floats, asked: Integers, gram: Floats) -> Floats:
+    """The triangular factor with the products of some rows over the asked cells, over the cells of a block.
+
+    Cells that the block does not ask for have columns of zeros.
+    """
+    own = np.flatnonzero(np.diag(gram)[asked] > 0)
+    triangle = np.linalg.qr(rows[:, own], mode="r")
+    spread = np.zeros((len(own), len(gram)))
+    spread[:, asked[own]] = triangle * np.where(np.diag(triangle) < 0, -1.0, 1.0)[:, None]
+    return spread

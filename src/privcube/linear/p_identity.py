@@ -4,7 +4,8 @@ S = [I; Theta] with p rows Theta >= 0, every column divided by its L1 norm 1 + s
 the answers by exactly 1 in L1. With d the norms and M = (I + Theta' Theta)^-1, the total variance of the workload Q,
 in units of one row's noise, is
   f = trace(W (S'S)^-1) = sum of (W o d d') o M,   W = Q'Q.
-By Woodbury M = I - Theta' (I + Theta Theta')^-1 Theta, so f and its gradient cost O(n^2 p) for n cells:
+By Woodbury M = I - Theta' (I + Theta Theta')^-1 Theta, so f and its gradient take 2 p products of a row with W, and
+O(n p^2) for n cells:
   df/dTheta = -2 C (W o d d') M + 1 g',   C = (I + Theta Theta')^-1 Theta = Theta M,   g = 2 (rows of W o M) d.
 f is not convex. L-BFGS minimizes it from several starts for a while, and from the best of them to the end. The starts
 are fixed, so the same workload always has the same strategy.
@@ -21,13 +22,15 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from privcube.algebra.lattice import Floats
+from privcube.linear.gram_products import Products
+from privcube.model.options import Effort
 
 LARGEST: Final = 300.0  # entry of Theta: keeps f well conditioned where the optimum drops single cells of I
 _ITERATIONS: Final = (600, 1_500)  # at most, for every start and for the best one; chosen empirically
-_WORK: Final = 2e9  # limit on n^2 p summed over iterations, for each of the two stages: about two seconds
+_WORK: Final[dict[Effort, float]] = {"fast": 1e7, "normal": 6e7, "thorough": 4e8}  # entries of Theta times iterations
 
 
-def p_identity(gram: Floats, starts: Sequence[Floats]) -> Floats:
+def p_identity(gram: Floats, starts: Sequence[Floats], effort: Effort = "fast") -> Floats:
     """The best S found for a Gram matrix Q'Q from the given starts for Theta; every column has L1 norm 1.
 
     >>> gram = np.array([[3.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 3.0]])  # all ranges of three cells
@@ -35,35 +38,49 @@ def p_identity(gram: Floats, starts: Sequence[Floats]) -> Floats:
     >>> np.trace(gram @ np.linalg.inv(best.T @ best)).round(3).tolist(), np.abs(best).sum(axis=0).round(9).tolist()
     (10.0, [1.0, 1.0, 1.0])
     """
-    scaled = gram / np.mean(np.diag(gram))
-    size = len(gram) ** 2 * max(1, sum(map(len, starts)))
-    tried = [_minimized(scaled, start, min(_ITERATIONS[0], int(_WORK / size))) for start in starts]
+    return best_p_identity(lambda rows: rows @ gram, np.diag(gram), starts, effort)
+
+
+def best_p_identity(products: Products, diagonal: Floats, starts: Sequence[Floats], effort: Effort) -> Floats:
+    """The same for a W that need not be formed: `products` maps rows to rows times W, `diagonal` is that of W.
+
+    Half of the work that the effort allows goes into the same number of iterations from every start, and half into the
+    best of them.
+    """
+    mean = float(np.mean(diagonal))
+
+    def scaled(rows: Floats) -> Floats:
+        return products(rows) / mean
+
+    def iterations(stage: int, tried: Sequence[Floats]) -> int:
+        return min(_ITERATIONS[stage], int(_WORK[effort] / 2 / max(1, sum(theta.size for theta in tried))))
+
+    tried = [_minimized(scaled, diagonal / mean, start, iterations(0, starts)) for start in starts]
     _, theta = min(tried, key=lambda found: found[0])
-    size = len(gram) ** 2 * max(1, len(theta))
-    _, theta = _minimized(scaled, theta, min(_ITERATIONS[1], int(_WORK / size)))
-    return np.asarray(np.vstack([np.eye(len(gram)), theta]) / (1 + theta.sum(axis=0)))
+    _, theta = _minimized(scaled, diagonal / mean, theta, iterations(1, [theta]))
+    return np.asarray(np.vstack([np.eye(len(diagonal)), theta]) / (1 + theta.sum(axis=0)))
 
 
-def objective(gram: Floats, theta: Floats) -> tuple[float, Floats]:
+def objective(products: Products, diagonal: Floats, theta: Floats) -> tuple[float, Floats]:
     """f and its gradient in Theta."""
     norms = 1 + theta.sum(axis=0)
     solved = np.linalg.solve(np.eye(len(theta)) + theta @ theta.T, theta)  # C
-    asked, met = np.split((np.concatenate([theta, solved]) * norms) @ gram, 2)  # Theta and C times diag(d) W
+    asked, met = np.split(products(np.concatenate([theta, solved]) * norms), 2)  # Theta and C times diag(d) W
     met = met * norms
-    own = np.diag(gram) * norms
+    own = diagonal * norms
     value = float(own @ norms - np.sum(theta * met))
     slope = 2 * (own - np.sum(asked * solved, axis=0))  # g, as M = I - Theta' C
     return value, -2 * (met - (met @ theta.T) @ solved) + slope
 
 
-def _minimized(gram: Floats, start: Floats, iterations: int) -> tuple[float, Floats]:
-    value = objective(gram, start)[0]
+def _minimized(products: Products, diagonal: Floats, start: Floats, iterations: int) -> tuple[float, Floats]:
+    value = objective(products, diagonal, start)[0]
     if iterations < 1 or not len(start):
         return value, start
     from scipy import optimize  # loaded here because only this strategy needs it
 
     def flat(theta: Floats) -> tuple[float, Floats]:
-        value, gradient = objective(gram, theta.reshape(start.shape))
+        value, gradient = objective(products, diagonal, theta.reshape(start.shape))
         return value, gradient.ravel()
 
     with threadpool_limits(1, "blas"):  # limits scipy's BLAS, which was just loaded

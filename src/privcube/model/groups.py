@@ -11,32 +11,27 @@ the product structure. Helmert rows overlap and are for Gaussian noise or Gram b
 alone have squares: row j of an axis has squared norm j (j+1),
 and with noise of variance sigma^2 j (j+1) (products over axes) the rows are equivalent to orthonormal rows with
 variance sigma^2. Any record then moves an axis by 1 - 1/f in squared length (THEORY section 4). A matrix group is any
-matrix of whole numbers over the cells of a few attributes; its columns show how far a record moves it.
+matrix of whole numbers over the cells of a few attributes; its columns show how far a record moves it. A block group
+has several such matrices, each times the Helmert rows of some other attributes (`privcube.model.matrices.block_price`).
 
-See THEORY sections 2 and 12.
+See THEORY sections 2, 12 and 12.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
-from typing import Final, Literal, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal, NamedTuple
 
 from privcube.errors import Plain, PlanError
 from privcube.model.frame import Frame
-from privcube.model.privacy.guarantee import Neighbors
+from privcube.model.matrices.groups import Block as Block
+from privcube.model.matrices.groups import BlockGroup as BlockGroup
+from privcube.model.matrices.groups import MatrixGroup as MatrixGroup
 from privcube.model.workload import Axis, Table
 
 PartKind = Literal["cells", "contrast", "helmert", "squares"]
-
-LARGEST_ENTRY: Final = 2**24  # of a matrix, so that the sums below are exact in 64 bits
-_MOST_ROWS: Final = 4_096  # of a matrix, so that the sums below are exact in 64 bits
-_MOST_CELLS: Final = 1_024  # columns of a matrix: every pair of them is compared
 
 
 class GroupPart(NamedTuple):
@@ -54,75 +49,8 @@ class SketchGroup(NamedTuple):
     buckets: int
 
 
-@dataclass(frozen=True)
-class MatrixGroup:
-    """Rows of whole numbers over the joint cells of some attributes, in row-major order of the schema.
-
-    `largest_l1` and `largest_l2` say how far a change of one row of the data moves the answers. Adding or removing a
-    row moves them by a column of the matrix, replacing it by the difference of two columns, and changing n rows of a
-    person by at most n such steps. If a person has several rows, some may be replaced and others removed; norms are
-    convex, so this moves the answers no further than doing one of the two to all rows, and the bound for replacing
-    covers single columns, too. The sums are exact in 64 bits: with entries up to 2^24 in 4,096 rows, no sum of squares
-    or products exceeds 2^60.
-
-    >>> group = MatrixGroup(("age",), ((2, 0, 0), (1, 1, 0), (0, 0, 3)))
-    >>> [(group.largest_l1(neighbors), group.largest_l2(neighbors)) for neighbors in ("add_remove", "replace_one")]
-    [(3, 9), (6, 14)]
-    """
-
-    attributes: tuple[str, ...]
-    rows: tuple[tuple[int, ...], ...]
-
-    def __post_init__(self) -> None:
-        widths = {len(row) for row in self.rows}
-        if not 1 <= len(self.rows) <= _MOST_ROWS or len(widths) != 1 or not 1 <= min(widths) <= _MOST_CELLS:
-            raise PlanError(
-                "matrix", expected=f"1 to {_MOST_ROWS:,} rows of one length, from 1 to {_MOST_CELLS:,}", given=widths
-            )
-        if any(type(entry) is not int or abs(entry) > LARGEST_ENTRY for row in self.rows for entry in row):
-            raise PlanError("matrix", expected=f"whole numbers from -{LARGEST_ENTRY:,} to {LARGEST_ENTRY:,}")
-        if not any(map(any, self.rows)):
-            raise PlanError("matrix", expected="some entry other than 0")
-
-    @cached_property
-    def matrix(self) -> NDArray[np.int64]:
-        """The rows as an array that cannot be written to, so that what is measured is what was priced."""
-        whole = np.array(self.rows, dtype=np.int64)
-        return np.frombuffer(whole.tobytes(), dtype=np.int64).reshape(whole.shape)
-
-    def largest_l1(self, neighbors: Neighbors) -> int:
-        """How far a change of one row of the data can move the answers, in L1."""
-        return self._column_l1 if neighbors == "add_remove" else max(self._column_l1, self._pair_l1)
-
-    def largest_l2(self, neighbors: Neighbors) -> int:
-        """How far a change of one row of the data can move the answers, in L2 squared."""
-        return self._column_l2 if neighbors == "add_remove" else max(self._column_l2, self._pair_l2)
-
-    @cached_property
-    def _column_l1(self) -> int:
-        return int(np.abs(self.matrix).sum(axis=0).max())
-
-    @cached_property
-    def _column_l2(self) -> int:
-        return int((self.matrix**2).sum(axis=0).max())
-
-    @cached_property
-    def _pair_l1(self) -> int:
-        columns = np.ascontiguousarray(self.matrix.T, dtype=np.int32)  # differences are at most 2^25
-        apart = (np.abs(columns[at:] - column).sum(axis=1, dtype=np.int64) for at, column in enumerate(columns))
-        return max(int(sums.max()) for sums in apart)
-
-    @cached_property
-    def _pair_l2(self) -> int:
-        # By Cauchy-Schwarz, no product of columns exceeds the largest squared norm, so floats are exact below 2^53.
-        matrix = self.matrix.astype(np.float64) if self._column_l2 < 2**53 else self.matrix
-        products = (matrix.T @ matrix).astype(np.int64)
-        own = np.diag(products)
-        return int((own[:, None] + own - 2 * products).max())
-
-
 QueryGroup = tuple[GroupPart, ...]
-Group = QueryGroup | SketchGroup | MatrixGroup
+Group = QueryGroup | SketchGroup | MatrixGroup | BlockGroup
 
 
 def group_rows(frame: Frame, group: Group) -> int:
@@ -136,7 +64,14 @@ def group_rows(frame: Frame, group: Group) -> int:
         return group.buckets
     if isinstance(group, MatrixGroup):
         return len(group.rows)
+    if isinstance(group, BlockGroup):
+        return sum(block_rows(frame, block) for block in group.blocks)
     return prod([part_rows(frame.fan_outs[part.axis][: part.level], part.kind) for part in group])
+
+
+def block_rows(frame: Frame, block: Block) -> int:
+    """How many rows a block has."""
+    return len(block.matrix.rows) * prod([frame.schema[name].cells - 1 for name in block.contrasted])
 
 
 def part_rows(chain: Sequence[int], kind: PartKind) -> int:
@@ -152,9 +87,17 @@ def row_weights(frame: Frame, group: Group) -> tuple[int, ...]:
 
     The product of Helmert rows j and k has weight j (j+1) k (k+1), and twice that if j = k (`square_weights`).
     """
+    if isinstance(group, BlockGroup):
+        return tuple([weight for block in group.blocks for weight in _block_weights(frame, block)])
     if not isinstance(group, tuple) or isinstance(group, SketchGroup):
         return (1,) * group_rows(frame, group)
     return _weights_of(tuple((frame.fan_outs[part.axis][: part.level], part.kind) for part in group))
+
+
+def _block_weights(frame: Frame, block: Block) -> tuple[int, ...]:
+    kind: PartKind = "helmert"
+    own = _weights_of(tuple(((frame.schema[name].cells,), kind) for name in block.contrasted))
+    return own * len(block.matrix.rows)
 
 
 @lru_cache(maxsize=256)
@@ -198,7 +141,7 @@ def product_groups(groups: Iterable[Group]) -> list[QueryGroup]:
     """The groups, each of which must be a product over axes."""
     products = []
     for group in groups:
-        if isinstance(group, SketchGroup | MatrixGroup):
+        if isinstance(group, SketchGroup | MatrixGroup | BlockGroup):
             raise PlanError("groups", expected="products over axes", given=Plain("rows without product structure"))
         products.append(group)
     return products
@@ -206,11 +149,13 @@ def product_groups(groups: Iterable[Group]) -> list[QueryGroup]:
 
 def is_structured(groups: Iterable[Group]) -> bool:
     """Whether every group is a product over axes, so that the closed forms apply."""
-    return not any(isinstance(group, SketchGroup | MatrixGroup) for group in groups)
+    return not any(isinstance(group, SketchGroup | MatrixGroup | BlockGroup) for group in groups)
 
 
 def has_helmert(group: Group) -> bool:
     """Whether a group has Helmert rows or products of them, which overlap and need Gaussian noise or a Gram bundle."""
+    if isinstance(group, BlockGroup):
+        return True
     return not isinstance(group, SketchGroup | MatrixGroup) and any(
         part.kind in ("helmert", "squares") for part in group
     )
@@ -218,4 +163,6 @@ def has_helmert(group: Group) -> bool:
 
 def has_squares(group: Group) -> bool:
     """Whether a group has products of Helmert rows, which only Gram bundles have."""
-    return not isinstance(group, SketchGroup | MatrixGroup) and any(part.kind == "squares" for part in group)
+    return not isinstance(group, SketchGroup | MatrixGroup | BlockGroup) and any(
+        part.kind == "squares" for part in group
+    )

@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 from privcube.algebra.grids import Grid, differenced
 from privcube.model.frame import Frame
 from privcube.model.groups import (
+    BlockGroup,
     Group,
     GroupPart,
     MatrixGroup,
@@ -182,7 +183,7 @@ class _Cases:
     def __init__(self, frame: Frame, groups: Sequence[Group]) -> None:
         used: defaultdict[int, set[GroupPart]] = defaultdict(set)
         for group in groups:
-            if not isinstance(group, SketchGroup | MatrixGroup):
+            if not isinstance(group, SketchGroup | MatrixGroup | BlockGroup):
                 for part in group:
                     used[part.axis].add(part)
         self._frame = frame
@@ -338,7 +339,7 @@ def _kinds(
     """
     kinds: dict[int, tuple[tuple[int], GroupPart]] = {}
     for bundle in bundles:
-        if len(bundle) > 1 or isinstance(groups[bundle[0]], SketchGroup | MatrixGroup):
+        if len(bundle) > 1 or isinstance(groups[bundle[0]], SketchGroup | MatrixGroup | BlockGroup):
             return None
         (group,) = product_groups([groups[bundle[0]]])
         if pure and len({part.kind for part in group}) > 1:

@@ -19,7 +19,7 @@ from privcube.algebra.residuals import helmert_rows, square_rows
 from privcube.algebra.sparse import scipy_sparse
 from privcube.errors import Plain, PlanError, counted
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, MatrixGroup, SketchGroup
+from privcube.model.groups import Block, BlockGroup, Group, MatrixGroup, SketchGroup
 from privcube.model.schema import Schema
 
 _MOST_COLUMNS: Final = 1_000_000  # of an explicit matrix, so that it fits in memory
@@ -54,7 +54,9 @@ def _group_matrix(frame: Frame, group: Group) -> Any:
     if isinstance(group, SketchGroup):
         return partition_rows(group, frame.schema.domain_size)
     if isinstance(group, MatrixGroup):
-        return _on_padded(frame, group)
+        return _on_padded(frame, spread(frame.schema, group))
+    if isinstance(group, BlockGroup):
+        return _on_padded(frame, np.concatenate([_spread_block(frame.schema, block) for block in group.blocks]))
     by_axis = {part.axis: part for part in group}
     factors = []
     for axis, sizes in enumerate(frame.sizes):
@@ -73,10 +75,25 @@ def partition_rows(group: SketchGroup, cells: int) -> Any:
     return scipy_sparse().csr_array((sign.astype(float), where), shape=(group.buckets, cells))
 
 
-def _on_padded(frame: Frame, group: MatrixGroup) -> Any:
-    """The rows of a matrix group over the padded cells of a frame, with 0 for padding."""
-    whole = np.zeros((len(group.rows), prod([padded_size(frame, name) for name in frame.schema.names])))
-    whole[:, real_columns(frame)] = spread(frame.schema, group)
+def _spread_block(schema: Schema, block: Block) -> Integers:
+    """The rows of a block over all cells of a schema, one value at a time: the definition of a block."""
+    matrix = spread(schema, block.matrix)
+    values = np.indices(schema.shape).reshape(len(schema), -1)
+    rows = []
+    for row in matrix:
+        products = [row]
+        for at, attribute in enumerate(schema):
+            if attribute.name in block.contrasted:
+                helmert = helmert_rows(attribute.cells)[:, values[at]]
+                products = [product * own for product in products for own in helmert]
+        rows += products
+    return np.array(rows, dtype=np.int64).reshape(-1, matrix.shape[1])
+
+
+def _on_padded(frame: Frame, rows: Integers) -> Any:
+    """Rows over the cells of a schema as rows over the padded cells of a frame, with 0 for padding."""
+    whole = np.zeros((len(rows), prod([padded_size(frame, name) for name in frame.schema.names])))
+    whole[:, real_columns(frame)] = rows
     return scipy_sparse().csr_array(whole)
 
 

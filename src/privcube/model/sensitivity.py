@@ -5,7 +5,8 @@ moves its answers by 1 in L1 and in L2. With at most c rows per person, a neighb
   L1: c (add_remove) or 2c (replace_one);
   L2 squared: c^2 (add_remove); 2c^2 (replace_one, cells); 4c^2 (replace_one, contrasts: both ends may share a row).
 Helmert rows overlap. They are for Gaussian noise only, and their L2 is that of the orthonormal rows they are equivalent
-to. A matrix group moves by c times its largest column, or difference of columns (`groups.MatrixGroup`).
+to. A matrix group moves by c times its largest column, or difference of columns (`groups.MatrixGroup`), and so do the
+columns of all blocks of a block group together (`privcube.model.matrices.block_price`).
 
 Pure: Laplace noise of scale L1 / (epsilon share) on a group costs epsilon times share. So does max-norm noise of that
 scale on a whole bundle of groups, since the largest of their L1 norms moves by at most the largest L1, and so does a
@@ -27,7 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, MatrixGroup, QueryGroup, SketchGroup
+from privcube.model.groups import BlockGroup, Group, MatrixGroup, QueryGroup, SketchGroup
+from privcube.model.matrices.block_price import squared_move
 from privcube.model.privacy.guarantee import Guarantee, Neighbors, PureDP
 from privcube.model.slices import slice_rows
 
@@ -46,6 +48,8 @@ def largest_l1(guarantee: Guarantee, group: Group) -> int:
     """How far a neighboring change moves the answers of a group, in L1."""
     if isinstance(group, MatrixGroup):
         return guarantee.max_rows_per_person * group.largest_l1(guarantee.neighbors)
+    if isinstance(group, BlockGroup):
+        raise PlanError("group", expected="Gaussian noise for blocks")
     return guarantee.rows_changed
 
 
@@ -59,6 +63,8 @@ def squared_l2(guarantee: Guarantee, frame: Frame, group: Group) -> Fraction:
     """
     if isinstance(group, MatrixGroup):
         return Fraction(guarantee.max_rows_per_person**2 * group.largest_l2(guarantee.neighbors))
+    if isinstance(group, BlockGroup):
+        return guarantee.max_rows_per_person**2 * squared_move(frame.schema, group, guarantee.neighbors)
     shape = (0,) if isinstance(group, SketchGroup) else _shape(frame, group)
     return _squared_l2(guarantee.neighbors, guarantee.max_rows_per_person, shape)
 
@@ -92,7 +98,7 @@ def squared_l2_of_all(guarantee: Guarantee, frame: Frame, groups: Sequence[Group
     known: dict[tuple[int, ...], float] = {}
     found = []
     for group in groups:
-        if isinstance(group, SketchGroup | MatrixGroup):
+        if isinstance(group, SketchGroup | MatrixGroup | BlockGroup):
             found.append(float(squared_l2(guarantee, frame, group)))
             continue
         shape = _shape(frame, group)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, MatrixGroup, SketchGroup, group_rows, product_groups
+from privcube.model.groups import BlockGroup, Group, MatrixGroup, SketchGroup, group_rows, product_groups
 
 _MOST_WEIGHTS: Final = 2_000_000  # of the radius of max-norm noise: a draw visits about scale (60 + 22 sqrt(rows))
 
@@ -38,7 +38,7 @@ def shared_cells(groups: Sequence[Group]) -> Slicing:
     """
     levels: dict[int, int] | None = None
     for group in groups:
-        if isinstance(group, SketchGroup | MatrixGroup):
+        if isinstance(group, SketchGroup | MatrixGroup | BlockGroup):
             return ()
         own = {part.axis: part.level - (part.kind != "cells") for part in group}
         levels = own if levels is None else {axis: min(own[axis], levels[axis]) for axis in own.keys() & levels.keys()}

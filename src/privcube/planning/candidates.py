@@ -40,7 +40,11 @@ def least_total(workload: Workload, guarantee: Guarantee, options: PlanOptions, 
         return _searched(workload, guarantee, options, progress)
     if options.strategy not in STRATEGIES:
         raise PlanError("strategy", expected="a known strategy", given=options.strategy, available=STRATEGIES)
-    return plan_of(workload, guarantee, options, STRATEGIES[options.strategy].propose(workload, guarantee))
+    if options.strategy == matrix.NAME:
+        proposal = matrix.propose(workload, guarantee, options.effort)
+    else:
+        proposal = STRATEGIES[options.strategy].propose(workload, guarantee)
+    return plan_of(workload, guarantee, options, proposal)
 
 
 def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> list[Plan]:
@@ -49,7 +53,8 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     Under a pure guarantee the search goes first. It starts from the paper's strategies on the natural axes (base
     counts, marginals, clusters, and Fourier coefficients of binary attributes), so its plan is at least as good, and
     these are skipped unless noise is so narrow that the prediction for continuous noise may be misleading. For
-    tables of single cells under Gaussian noise, residuals are optimal (THEORY section 4).
+    tables of single cells under Gaussian noise, residuals are optimal (THEORY section 4). For ranges, matrices and
+    blocks are where they fit in memory, if records are added or removed (THEORY sections 12 and 12.1).
     """
     found: list[Plan] = []
     problems: list[PlanError] = []
@@ -63,8 +68,15 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     best_steps = options.budgets != "uniform" and options.recovery == "optimal"
     pure, ranges = isinstance(guarantee, PureDP), bool(branchings(workload))
     searching = pure and best_steps
+    if best_steps and ranges and not pure and guarantee.neighbors == "add_remove":
+        with suppress(PlanError):  # raised for large domains; else it is the optimum, and nothing else is better
+            return [least_total(workload, guarantee, at_best(options, "matrix"), progress)]
+    tree: Plan | None = None
+    if best_steps and ranges:
+        with suppress(PlanError):
+            tree = best_tree(workload, guarantee, options)
     if searching:
-        attempt(lambda: _searched(workload, guarantee, options, progress))
+        attempt(lambda: _searched(workload, guarantee, options, progress, tree))
     covered = _covered(workload) if searching and found and not _is_narrow(guarantee) else frozenset[Strategy]()
     if best_steps and not pure:
         axes = frames(workload, guarantee)
@@ -77,8 +89,7 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
         if name == "sketch" or name in covered:  # a sketch is never better than the base counts it projects
             continue
         attempt(partial(least_total, workload, guarantee, at_best(options, name), progress))
-    if best_steps and ranges:
-        attempt(lambda: best_tree(workload, guarantee, options))
+    found += [] if tree is None else [tree]
     if searching and workload.leveled and "matrix" not in covered and workload.schema.domain_size <= _MOST_MATRICES:
         for other in islice(with_cells(workload), _MOST_FINER):  # a matrix may be a better one for finer tables
             attempt(partial(_matrix, workload, guarantee, options, other))
@@ -156,7 +167,9 @@ def _residuals(workload: Workload, guarantee: Guarantee, options: PlanOptions, f
     return plan_of(workload, guarantee, at_best(options, "residual"), proposal)
 
 
-def _searched(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
+def _searched(
+    workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress, tree: Plan | None = None
+) -> Plan:
     """The plan that a search finds on the natural axes, with and without padding, or, for ranges, on the best tree."""
     if not isinstance(guarantee, PureDP):
         raise PlanError("strategy", expected="a pure guarantee for a search over bundles", available=["residual"])
@@ -164,7 +177,7 @@ def _searched(workload: Workload, guarantee: Guarantee, options: PlanOptions, pr
         raise PlanError("strategy", expected="optimal recovery and budgets for a search over bundles")
     if branchings(workload):
         with suppress(PlanError):
-            tree = best_tree(workload, guarantee, options)
+            tree = tree or best_tree(workload, guarantee, options)
             flat = search_plan(workload, guarantee, replace(options, effort="fast"), Frame.unpadded(workload))
             better = search_plan(workload, guarantee, options, tree.frame, also=[tree], progress=progress)
             return min(flat, better, key=_predicted_error)

@@ -8,7 +8,7 @@ from typing import Any
 
 from privcube.errors import PrivcubeError
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, GroupPart, MatrixGroup, SketchGroup, group_rows
+from privcube.model.groups import BlockGroup, Group, GroupPart, MatrixGroup, SketchGroup, group_rows
 from privcube.model.levels import TOGETHER
 from privcube.model.options import Objective
 from privcube.model.plan import Plan
@@ -136,6 +136,10 @@ def group_name(frame: Frame, group: Group) -> str:
         return f"{group.buckets:,} buckets of a sketch"
     if isinstance(group, MatrixGroup):
         return "weighted sums of " + _printable(" x ".join(group.attributes))
+    if isinstance(group, BlockGroup):
+        others = dict.fromkeys(name for block in group.blocks for name in block.contrasted)
+        differences = f" and their differences by {', '.join(others)}" if others else ""
+        return _printable("weighted sums of " + " x ".join(group.attributes) + differences)
     if frame.kind == "binary":
         bits = [_attribute(frame, part.axis) for part in group]
         parts = [f"{name} in {bits.count(name)} bits" if bits.count(name) > 1 else name for name in dict.fromkeys(bits)]

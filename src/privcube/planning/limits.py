@@ -4,7 +4,8 @@ The limits assume that neighbors differ by one added or removed record. With S'S
 1, equal noise on its rows, and least squares, the total variance is the noise variance times trace(W X^-1), where
 W = Q'Q with the weights.
 - Every X with diagonal at most 1 has trace X <= n, so trace(W X^-1) >= (sum of the roots of W's eigenvalues)^2 / n:
-  the SVD bound of Li and Miklau (2013). Gaussian noise of variance 1/(2 rho) cannot do better.
+  the SVD bound of Li and Miklau (2013). Gaussian noise of variance 1/(2 rho) cannot do better. Over more than 1,024
+  cells, with categories, the bound is that of the optimum by blocks (`privcube.linear.block_optimum`).
 - A workload of tables of cells is symmetric in the cells, so X may be taken symmetric, and residuals reach the bound:
   (sum_b sqrt(k_b c_b))^2 (THEORY section 4). It is the optimum. The least largest variance is a convex program with
   a certificate (`privcube.planning.minimax`).
@@ -28,6 +29,7 @@ from privcube.accuracy.structure import Structure
 from privcube.algebra.budgets import gaussian_optimum
 from privcube.algebra.lattice import Floats
 from privcube.errors import PlanError
+from privcube.linear.block_optimum import lower_bound
 from privcube.model.frame import Frame
 from privcube.model.groups import product_groups
 from privcube.model.plan import Plan
@@ -64,8 +66,12 @@ def limit_of(plan: Plan, own: float) -> Limit | None:
     alike = asks_for_single_cells(plan.workload, Frame.unpadded(plan.workload))
     if alike:
         least = least_total_variance(plan.workload) if objective == "total" else least_largest_variance(plan.workload)
-    elif objective == "total" and schema_of(plan.workload).domain_size <= MOST_CELLS:
-        least = svd_bound(plan.workload)
+    elif objective == "total":
+        try:
+            small = schema_of(plan.workload).domain_size <= MOST_CELLS
+            least = svd_bound(plan.workload) if small else lower_bound(plan.workload)
+        except PlanError:
+            return None
     else:
         return None
     noise = 2 / guarantee.epsilon**2 if isinstance(guarantee, PureDP) else guarantee.unit_noise

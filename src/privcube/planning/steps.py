@@ -26,6 +26,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from privcube.accuracy.blocks.structure import BlockStructure
 from privcube.accuracy.direct import recovery_coefficients
 from privcube.accuracy.matrix_structure import ExplicitStructure, structure_of
 from privcube.accuracy.structure import Structure
@@ -51,7 +52,7 @@ _MOST_ROUNDS: Final = 500  # of alternating steps 2 and 3: a safeguard against s
 _LEAST_GAIN: Final = 1e-9  # of the error; a round that gains less is the last
 _LEAST_SHARE: Final = 1e-6  # of the budget: alternating starves uninformative groups, but never quite to 0
 
-_Structure = Structure | ExplicitStructure
+_Structure = Structure | ExplicitStructure | BlockStructure
 Bundles = tuple[tuple[int, ...], ...]
 
 

@@ -41,7 +41,10 @@ def best_tree(workload: Workload, guarantee: Guarantee, options: PlanOptions) ->
     """The plan of least weighted error among all trees; under a pure guarantee, levels are also bundled."""
     plans: list[Plan] = []
     for strategy, proposal in _trees(workload, guarantee):
-        single = plan_of(workload, guarantee, at_best(options, strategy), proposal)
+        try:
+            single = plan_of(workload, guarantee, at_best(options, strategy), proposal)
+        except PlanError:  # raised if a tree has far more leaves than values
+            continue
         plans.append(single)
         if isinstance(guarantee, PureDP) and single.sources is None and len(single.groups) > 1:
             with suppress(PlanError):  # raised if noise is too wide to be drawn

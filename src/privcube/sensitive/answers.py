@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from privcube.algebra.hashing import bucket_and_sign
 from privcube.algebra.residuals import helmert_rows, square_rows
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, MatrixGroup, QueryGroup, SketchGroup
+from privcube.model.groups import Block, BlockGroup, Group, MatrixGroup, QueryGroup, SketchGroup
 
 Counts = NDArray[np.int64]
 Attributes = tuple[str, ...]
@@ -29,9 +30,14 @@ _HALF: Final = 32  # bits
 
 
 def exact_answers(
-    layout: Layout, groups: Sequence[Group], tables: Sequence[Attributes], counts_of: Callable[[Attributes], Counts]
+    layout: Layout,
+    groups: Sequence[Group | Block],
+    tables: Sequence[Attributes],
+    counts_of: Callable[[Attributes], Counts],
 ) -> list[Counts]:
     """The answers to groups, each row-major, from the exact counts of a table each whose attributes include its own.
+
+    A block of a block group may be answered alone; the answers to the group are those of its blocks in order.
 
     >>> from privcube.model.groups import GroupPart
     >>> from privcube.model.schema import Schema
@@ -47,6 +53,9 @@ def exact_answers(
             found[number] = _bucket_sums(layout.frame, group, table, _whole(counts_of(table)))
         elif isinstance(group, MatrixGroup):
             found[number] = _matrix_sums(group, table, _whole(counts_of(table)))
+        elif isinstance(group, Block | BlockGroup):
+            blocks = (group,) if isinstance(group, Block) else group.blocks
+            found[number] = np.concatenate([_block_sums(block, table, _whole(counts_of(table))) for block in blocks])
         else:
             products[number] = group
     found.update(_coefficients(layout, products, tables, counts_of))
@@ -206,6 +215,24 @@ def _matrix_sums(group: MatrixGroup, table: Attributes, counts: Counts) -> Count
     out = tuple(at for at, name in enumerate(table) if name not in group.attributes)
     cells = counts.astype(np.int64, copy=False).sum(axis=out)
     return np.asarray(group.matrix @ cells.ravel(), dtype=np.int64)
+
+
+def _block_sums(block: Block, table: Attributes, counts: Counts) -> Counts:
+    """The matrix along its attributes, and Helmert rows along the contrasted ones; all others are added up."""
+    core, contrasted = block.matrix.attributes, block.contrasted
+    if not {*core, *contrasted} <= set(table):
+        raise _lacking()
+    sizes = [counts.shape[table.index(name)] for name in contrasted]
+    largest = int(np.abs(block.matrix.matrix).max()) * prod([max(size - 1, 1) for size in sizes])
+    _refuse_overflow(largest, counts[..., None])
+    kept = [name for name in table if name in core or name in contrasted]
+    answers = counts.sum(axis=tuple(at for at, name in enumerate(table) if name not in kept))
+    answers = np.transpose(answers, [kept.index(name) for name in (*core, *contrasted)])
+    answers = block.matrix.matrix @ answers.reshape(block.matrix.matrix.shape[1], -1)
+    answers = answers.reshape(-1, *sizes)
+    for at, size in enumerate(sizes, start=1):
+        answers = np.moveaxis(np.tensordot(helmert_rows(size), answers, axes=(1, at)), 0, at)
+    return np.ascontiguousarray(answers.reshape(-1), dtype=np.int64)
 
 
 def _bucket_sums(frame: Frame, group: SketchGroup, table: Attributes, counts: Counts) -> Counts:

@@ -42,7 +42,16 @@ from privcube.accuracy.layout import Layout
 from privcube.accuracy.privacy import verify_privacy
 from privcube.errors import PlanError
 from privcube.model.bundles import Gram, GramLayout, row_squares, section_shape
-from privcube.model.groups import Group, MatrixGroup, SketchGroup, group_rows, row_weights
+from privcube.model.groups import (
+    Block,
+    BlockGroup,
+    Group,
+    MatrixGroup,
+    SketchGroup,
+    group_rows,
+    product_groups,
+    row_weights,
+)
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
@@ -181,7 +190,7 @@ def measure(
     engine.prepare(request)
     ledger.afford(plan.digest, plan.guarantee)
     counts = engine.count(request, progress)
-    exact = np.concatenate(exact_answers(Layout(plan.frame), plan.groups, table_of, counts.for_the_gate))
+    exact = np.concatenate(exact_answers(Layout(plan.frame), _pieces(plan), table_of, counts.for_the_gate))
     if exact.dtype != np.int64:  # the guarantee of whole-number noise is for whole numbers only
         raise PlanError("answers", expected="whole numbers of 64 bits")
     ledger.charge(plan.digest, plan.guarantee)
@@ -280,19 +289,27 @@ def _gram_noise(plan: Plan, bundle: Sequence[int], source: Noise) -> dict[int, I
     }
 
 
+def _pieces(plan: Plan) -> list[Group | Block]:
+    """The groups, with blocks one by one: each is answered from a table of its own attributes."""
+    return [piece for group in plan.groups for piece in (group.blocks if isinstance(group, BlockGroup) else (group,))]
+
+
 def _tables_for(plan: Plan) -> tuple[tuple[tuple[str, ...], ...], list[tuple[str, ...]]]:
-    """The tables to count, none inside another, and for each group the one it is answered from."""
+    """The tables to count, none inside another, and for each piece of a group the one it is answered from."""
     names = plan.workload.schema.names
     owner = [name for attribute in plan.workload.schema for name in [attribute.name] * _axes_of(plan, attribute.name)]
 
-    def attributes(group: Group) -> tuple[str, ...]:
+    def attributes(group: Group | Block) -> tuple[str, ...]:
         if isinstance(group, SketchGroup):
             return names
+        if isinstance(group, Block):
+            return tuple(name for name in names if name in group.matrix.attributes or name in group.contrasted)
         if isinstance(group, MatrixGroup):
             return group.attributes
-        return tuple(dict.fromkeys(owner[part.axis] for part in group))
+        (parts,) = product_groups([group])
+        return tuple(dict.fromkeys(owner[part.axis] for part in parts))
 
-    wanted = [attributes(group) for group in plan.groups]
+    wanted = [attributes(piece) for piece in _pieces(plan)]
     covered: dict[tuple[str, ...], tuple[str, ...]] = {}
     kept = []
     for table in sorted(set(wanted), key=len, reverse=True):

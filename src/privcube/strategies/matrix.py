@@ -2,9 +2,10 @@
 
 Under a pure guarantee it is the best p-identity matrix found (`privcube.linear.p_identity`), under Gaussian noise the
 optimum over all matrices (`privcube.linear.gaussian_optimum`); for a single table, a product over its attributes, the
-optimum is the product of theirs. Both are rounded to whole numbers so that the noise can be whole-number noise. The
-guarantee depends only on the rounded rows (`privcube.model.groups.MatrixGroup`); rounding costs less than 1e-6 of the
-accuracy:
+optimum is the product of theirs. Under Gaussian noise large domains with categories split into blocks
+(`privcube.linear.block_optimum`). Both are rounded to whole numbers so that the noise can be whole-number noise. The
+guarantee depends only on the rounded rows (`privcube.model.matrices.groups.MatrixGroup`); rounding costs less than 1e-6
+of the accuracy:
 - pure: entries are scaled to 2^16, and the largest entry of each column is adjusted to make the column sum 2^16;
 - Gaussian: entries are scaled to 16 million, then raised by one, the largest first, wherever the column stays no longer
   than the longest. At the optimum only column lengths matter to first order, since X^-1 W X^-1 is diagonal there.
@@ -15,6 +16,7 @@ See THEORY section 12.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import reduce
 from math import ceil, prod, sqrt
 from typing import Final
@@ -24,11 +26,14 @@ import numpy as np
 from privcube.accuracy.matrix_structure import MOST_CELLS, axis_of, entry_gram, membership, schema_of, workload_gram
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import Plain, PlanError, counted
+from privcube.linear.block_optimum import best_blocks
 from privcube.linear.gaussian_optimum import gaussian_optimum
-from privcube.linear.p_identity import p_identity
+from privcube.linear.gram_products import gram_products
+from privcube.linear.p_identity import best_p_identity
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
 from privcube.model.groups import MatrixGroup
+from privcube.model.options import Effort
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload
@@ -40,16 +45,24 @@ SYMBOL: Final = "M"
 _WHOLE_L1: Final = 2**16  # scale of the whole numbers under a pure guarantee: rounding costs less than 1e-6
 _WHOLE_L2: Final = 16_000_000  # scale of the whole numbers under Gaussian noise: rounding costs less than 1e-6
 _BUMPS: Final = (0.5, 0.75, 1.25)  # initial rows of Theta per square root of an attribute's cells; empirically good
+_SCALES: Final = (0.125, 0.5, 1.4)  # the same for three widths of bumps at once
+_SHARE: Final = 0.4  # of the entries of these rows
 _MOST_ROWS: Final = 3  # of a product of optima, per cell, to keep plans small
 _SMALL: Final = 512  # cells up to which the smaller of the two gaps is affordable
 _GAPS: Final = (1e-9, 1e-6)  # relative gap of the Gaussian optimum, for small and for large domains
 
 
-def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
+def propose(workload: Workload, guarantee: Guarantee, effort: Effort = "fast") -> Proposal:
     """S = one explicit matrix over the joint cells of all attributes in the workload."""
     if not any(workload):
         raise PlanError("matrix", expected="a table with attributes", given=Plain("the total alone"))
     schema = schema_of(workload)
+    pure = isinstance(guarantee, PureDP)
+    if not pure and schema.domain_size > MOST_CELLS:
+        return Proposal(Frame(workload.schema, "natural"), (best_blocks(workload),), None)
+    if not pure and schema.domain_size > _SMALL and len(workload) > 1:
+        with suppress(PlanError):  # raised without categories
+            return Proposal(Frame(workload.schema, "natural"), (best_blocks(workload),), None)
     if schema.domain_size > MOST_CELLS:
         raise PlanError(
             "matrix",
@@ -57,8 +70,7 @@ def propose(workload: Workload, guarantee: Guarantee) -> Proposal:
             given=Plain(f"{counted(schema.domain_size)} cells"),
             available=["hierarchy", "wavelet", "marginals", "auto"],
         )
-    pure = isinstance(guarantee, PureDP)
-    rows = whole_l1(_pure_optimum(schema, workload)) if pure else whole_l2(_gaussian_optimum(schema, workload))
+    rows = whole_l1(_pure_optimum(schema, workload, effort)) if pure else whole_l2(_gaussian_optimum(schema, workload))
     group = MatrixGroup(schema.names, tuple(map(tuple, rows.tolist())))
     return Proposal(Frame(workload.schema, "natural"), (group,), None)
 
@@ -70,24 +82,27 @@ def _product(factors: Sequence[Floats]) -> Floats:
 # Laplace noise
 
 
-def _pure_optimum(schema: Schema, workload: Workload) -> Floats:
+def _pure_optimum(schema: Schema, workload: Workload, effort: Effort = "fast") -> Floats:
     """The best S found, with nonnegative entries and columns of L1 norm 1."""
-    gram = workload_gram(schema, workload)
-    starts = _starts(schema, workload)
+    products, diagonal = gram_products(schema, workload)
+    joint = best_p_identity(products, diagonal, _starts(schema, workload), effort)
     if len(workload) > 1 or len(schema) == 1:
-        return p_identity(gram, starts)
+        return joint
     factors = []
     for entry, attribute in zip(*workload, schema, strict=True):
         alone = Schema([attribute])
-        factors.append(_pure_optimum(alone, Workload.tables(alone, [(entry,)])))
-    found = [p_identity(gram, starts)]
-    if prod(map(len, factors)) <= _MOST_ROWS * schema.domain_size:
-        found.append(_product(factors))
-    return min(found, key=lambda rows: total_variance(gram, rows))
+        factors.append(_pure_optimum(alone, Workload.tables(alone, [(entry,)]), effort))
+    if prod(map(len, factors)) > _MOST_ROWS * schema.domain_size:
+        return joint
+    gram = workload_gram(schema, workload)
+    return min([joint, _product(factors)], key=lambda rows: total_variance(gram, rows))
 
 
 def _starts(schema: Schema, workload: Workload) -> list[Floats]:
-    """Starts for Theta: no rows, and coarse rows of every table, with overlapping bumps for ranges."""
+    """Starts for Theta: no rows, and coarse rows of every table, with overlapping bumps for ranges.
+
+    The last has bumps of three widths. It is better from some hundreds of cells on.
+    """
     cells = schema.domain_size
     starts = [np.zeros((0, cells))]
     for share in _BUMPS:
@@ -95,7 +110,11 @@ def _starts(schema: Schema, workload: Workload) -> list[Floats]:
         rows = np.unique(np.concatenate([starts[0], *[own for own in coarse if len(own) < cells]]), axis=0)
         if len(rows) <= cells and len(rows) != len(starts[-1]):
             starts.append(rows / len(workload))
-    return starts
+    scales = [_coarse_rows(schema, table, share) for table in workload for share in _SCALES]
+    rows = np.unique(np.concatenate([starts[0], *[own for own in scales if len(own) < cells]]), axis=0)
+    if any(len(rows) == len(start) for start in starts) or len(rows) > cells:
+        return starts
+    return [*starts, _SHARE * rows / len(workload)]
 
 
 def total_variance(gram: Floats, rows: Floats) -> float:

@@ -14,6 +14,8 @@ from typing import Any, Final, get_args
 from privcube.errors import Plain, PlanError, counted
 from privcube.model.frame import Frame
 from privcube.model.groups import (
+    Block,
+    BlockGroup,
     Group,
     GroupPart,
     MatrixGroup,
@@ -29,6 +31,8 @@ _MOST_ROWS: Final = 10**9  # of a plan: its answers take 8 bytes each
 _MOST_HELMERT: Final = 2 * 10**7  # rows of one group with noise weights of their own, which are listed
 _MOST_EXPLICIT: Final = 2**24  # rows times cells of explicit matrices, which are dense
 _MOST_CELLS: Final = 1_024  # columns of an explicit matrix
+_MOST_CONTRASTED: Final = 4_096  # cells of a contrasted attribute, whose Helmert rows are dense
+_MOST_BLOCK_CELLS: Final = 2**26  # cells of the matrices of blocks times cells of a table's other attributes
 _MOST_PARTITIONS: Final = 2**31  # numbers of partitions of a sketch
 
 
@@ -37,10 +41,16 @@ def group_document(group: Group) -> dict[str, Any] | list[list[Any]]:
     if isinstance(group, SketchGroup):
         return group._asdict()
     if isinstance(group, MatrixGroup):
-        ends = [[at for at, entry in enumerate(row) if entry] or [0] for row in group.rows]
-        rows = [[own[0], *row[own[0] : own[-1] + 1]] for own, row in zip(ends, group.rows, strict=True)]
-        return {"attributes": list(group.attributes), "cells": len(group.rows[0]), "rows": rows}
+        return {"attributes": list(group.attributes), "cells": len(group.rows[0]), "rows": _row_documents(group)}
+    if isinstance(group, BlockGroup):
+        blocks = [{"contrasted": list(each.contrasted), "rows": _row_documents(each.matrix)} for each in group.blocks]
+        return {"attributes": list(group.attributes), "cells": len(group.blocks[0].matrix.rows[0]), "blocks": blocks}
     return [list(part) for part in group]
+
+
+def _row_documents(group: MatrixGroup) -> list[list[int]]:
+    ends = [[at for at, entry in enumerate(row) if entry] or [0] for row in group.rows]
+    return [[own[0], *row[own[0] : own[-1] + 1]] for own, row in zip(ends, group.rows, strict=True)]
 
 
 def groups_from(documents: Sequence[Any], frame: Frame) -> tuple[Group, ...]:
@@ -56,8 +66,11 @@ def groups_from(documents: Sequence[Any], frame: Frame) -> tuple[Group, ...]:
         elif isinstance(document, dict) and set(document) == {"attributes", "cells", "rows"}:
             groups.append(_matrix(document, frame, left))
             left -= document["cells"] * len(document["rows"])
+        elif isinstance(document, dict) and set(document) == {"attributes", "cells", "blocks"}:
+            groups.append(_blocks(document, frame, left))
+            left -= sum(document["cells"] * len(block["rows"]) for block in document["blocks"])
         else:
-            raise PlanError("group", expected="parts, a partition or a matrix", given=document)
+            raise PlanError("group", expected="parts, a partition, a matrix or blocks", given=document)
     return tuple(groups)
 
 
@@ -116,6 +129,22 @@ def _matrix(document: dict[str, Any], frame: Frame, left: int) -> MatrixGroup:
     return MatrixGroup(tuple(names), tuple(whole))
 
 
+def _blocks(document: dict[str, Any], frame: Frame, left: int) -> BlockGroup:
+    blocks, names = [], frame.schema.names
+    if not isinstance(document["blocks"], list):
+        raise PlanError("blocks", expected="a list of blocks")
+    for each in document["blocks"]:
+        if not isinstance(each, dict) or set(each) != {"contrasted", "rows"}:
+            raise PlanError("block", expected="contrasted attributes and rows", given=each)
+        contrasted, rows = each["contrasted"], each["rows"]
+        if not isinstance(contrasted, list) or contrasted != [name for name in names if name in contrasted]:
+            raise PlanError("block", expected="contrasted attributes in schema order", given=contrasted)
+        matrix = {"attributes": document["attributes"], "cells": document["cells"], "rows": rows}
+        blocks.append(Block(tuple(contrasted), _matrix(matrix, frame, left)))
+        left -= document["cells"] * len(rows)
+    return BlockGroup(tuple(blocks))
+
+
 def is_whole(value: object) -> bool:
     """Whether a value of a document is a whole number."""
     return type(value) is int
@@ -136,6 +165,9 @@ def require_room(workload: Workload, frame: Frame, groups: Sequence[Group]) -> N
         raise PlanError("plan", expected=f"at most {_MOST_ROWS:,} rows", given=Plain(counted(in_all)))
     if any(count > _MOST_HELMERT for group, count in zip(groups, rows, strict=True) if has_helmert(group)):
         raise PlanError("group", expected=f"at most {_MOST_HELMERT:,} Helmert rows")
+    if any(isinstance(group, BlockGroup) for group in groups):
+        _require_block_room(workload, frame, groups)
+        return
     if not is_structured(groups):
         _require_explicit_room(workload, frame, groups, in_all)
         return
@@ -166,6 +198,26 @@ def _require_explicit_room(workload: Workload, frame: Frame, groups: Sequence[Gr
         raise PlanError("explicit rows", expected=expected, given=Plain(f"{counted(cells)} cells"))
 
 
+def _require_block_room(workload: Workload, frame: Frame, groups: Sequence[Group]) -> None:
+    """Refuse what block recovery cannot handle: a table is added up from blocks for all sets of its attributes."""
+    group = groups[0]
+    if len(groups) > 1 or not isinstance(group, BlockGroup) or frame.kind != "natural" or frame.leveled:
+        raise PlanError("blocks", expected="one group of blocks alone, in a natural frame without levels")
+    known = {block.contrasted for block in group.blocks}
+    for name in {name for contrasted in known for name in contrasted}:
+        if frame.schema[name].cells > _MOST_CONTRASTED:
+            expected = f"contrasted attributes of at most {_MOST_CONTRASTED:,} cells"
+            raise PlanError("blocks", expected=expected, given=name)
+    for table in workload:
+        names = tuple([axis.attribute for axis in map(Axis.of, table) if axis.attribute not in group.attributes])
+        if tuple(name for name in names if frame.schema[name].cells > 1) not in known:
+            raise PlanError("blocks", expected="a block for the attributes of every table", given=names)
+        cells = len(group.blocks[0].matrix.rows[0]) * prod(frame.schema[name].cells for name in names)
+        if cells > _MOST_BLOCK_CELLS:
+            expected = f"at most {_MOST_BLOCK_CELLS:,} cells of the matrices and of a table's other attributes"
+            raise PlanError("blocks", expected=expected, given=Plain(counted(cells)))
+
+
 def _attributes_in_use(workload: Workload, frame: Frame, groups: Sequence[Group]) -> set[str]:
     names = {Axis.of(entry).attribute for table in workload for entry in table}
     for group in groups:
@@ -187,7 +239,7 @@ def require_sources(
 
 def _levels_of_cells(group: Group) -> dict[int, int] | None:
     """The level of each axis of a group of cells; None if it is another kind of group."""
-    if isinstance(group, SketchGroup | MatrixGroup) or any(part.kind != "cells" for part in group):
+    if isinstance(group, SketchGroup | MatrixGroup | BlockGroup) or any(part.kind != "cells" for part in group):
         return None
     return {part.axis: part.level for part in group}
 

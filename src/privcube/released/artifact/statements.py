@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from privcube.errors import counted
 from privcube.model.amounts import shown
-from privcube.model.groups import MatrixGroup, has_helmert
+from privcube.model.groups import BlockGroup, MatrixGroup, has_helmert
 from privcube.model.plan import Plan
 from privcube.model.privacy.cautions import cautions, is_weak
 from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee, PureDP
@@ -231,7 +231,8 @@ def _failures(plan: Plan) -> str:
 def mechanism(plan: Plan) -> list[str]:
     """What was measured, and what noise was added."""
     noise = noise_of(plan)
-    counts = "weighted sums of counts" if any(isinstance(group, MatrixGroup) for group in plan.groups) else "counts"
+    weighted = any(isinstance(group, MatrixGroup | BlockGroup) for group in plan.groups)
+    counts = "weighted sums of counts" if weighted else "counts"
     groups = "1 group" if len(plan.groups) == 1 else f"{len(plan.groups):,} groups"
     ends = [shown(noise.smallest), shown(noise.largest)]
     span = f"is about {ends[0]}" if ends[0] == ends[1] else f"lies between about {ends[0]} and {ends[1]}"

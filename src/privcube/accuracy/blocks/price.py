@@ -1,0 +1,122 @@
+"""How far a change moves a block group, worked out a second time from its rows alone. Zone: PUBLIC.
+
+Nothing here uses `privcube.model.matrices.block_price`, which sets the noise. A Helmert row with j ones and one -j is
+written out entry by entry, over the weight of the noise on it; its products over two cells of an attribute are summed
+as fractions, for all cells where there are at most 64, else for some of them. Every attribute contributes a factor to
+the product of two columns of a block, so the extremes over records come from the extremes of each factor. Matrices are
+read column by column as whole numbers. Of pairs of columns, those of the longest and shortest are worked out; for all
+others the price that set the noise is taken.
+
+See THEORY sections 12.1 and 13.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from math import prod
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from privcube.errors import PlanError
+from privcube.model.frame import Frame
+from privcube.model.groups import Block, BlockGroup, row_weights
+
+_ALL_CELLS: Final = 64  # of an attribute; of more, a few stand for all
+_ENDS: Final = 16  # longest and shortest columns whose pairs are worked out
+
+
+class _Factor(NamedTuple):
+    """The products of an attribute's Helmert columns: the largest of one with itself, and the extremes of any two."""
+
+    own: Fraction
+    least: Fraction
+    largest: Fraction
+
+
+def block_move(frame: Frame, group: BlockGroup, pairs: bool, known: Fraction) -> Fraction:
+    """The farthest that a record, or one exchanged for another, moves a group, squared, over the weights of its noise.
+
+    `known` is the price of a pair that set the noise.
+    """
+    _check_weights(frame, group)
+    columns = [_columns(block) for block in group.blocks]
+    factors = [_factor(frame, block) for block in group.blocks]
+    lengths = [Fraction(0)] * len(columns[0])
+    for own, factor in zip(columns, factors, strict=True):
+        lengths = [so_far + factor.own * sum(e * e for e in each) for so_far, each in zip(lengths, own, strict=True)]
+    if not pairs:
+        return max(lengths)
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    ends = sorted({*order[:_ENDS], *order[-_ENDS:]})
+    found = max(known, max(lengths))
+    for one, other in combinations_with_replacement(ends, 2):
+        inner = Fraction(0)
+        for own, factor in zip(columns, factors, strict=True):
+            product = sum(left * right for left, right in zip(own[one], own[other], strict=True))
+            inner += min(factor.least * product, factor.largest * product)
+        found = max(found, lengths[one] + lengths[other] - 2 * inner)
+    return found
+
+
+def check_blocks(frame: Frame, group: BlockGroup) -> None:
+    """Refuse matrices and contrasted attributes that do not fit the schema."""
+    schema = frame.schema
+    names = [name for name in schema.names if name in group.attributes]
+    cells = prod(schema[name].cells for name in names)
+    for block in group.blocks:
+        if tuple(names) != block.matrix.attributes or cells != len(block.matrix.rows[0]):
+            raise PlanError("group", expected="matrices over the cells of their attributes, in schema order")
+        if block.contrasted != tuple(name for name in schema.names if name in block.contrasted):
+            raise PlanError("group", expected="contrasted attributes in schema order", given=block.contrasted)
+    if frame.kind != "natural" or frame.leveled:
+        raise PlanError("group", expected="blocks in a natural frame without levels")
+
+
+def _columns(block: Block) -> list[list[int]]:
+    return [[int(entry) for entry in column] for column in np.array(block.matrix.rows, dtype=object).T]
+
+
+def _check_weights(frame: Frame, group: BlockGroup) -> None:
+    """Refuse noise weights other than the squared lengths of the Helmert rows, for every row of every matrix."""
+    expected: list[int] = []
+    for block in group.blocks:
+        own = [1]
+        for name in block.contrasted:
+            norms = [j * 1 + j * j for j in range(1, frame.schema[name].cells)]
+            own = [left * right for left in own for right in norms]
+        expected += own * len(block.matrix.rows)
+    if list(row_weights(frame, group)) != expected:
+        raise PlanError("group", expected="noise weights that are the squared lengths of Helmert rows")
+
+
+def _factor(frame: Frame, block: Block) -> _Factor:
+    """The factors of all contrasted attributes together."""
+    own, ends = Fraction(1), [Fraction(1)]
+    for name in block.contrasted:
+        factor = _of_attribute(frame.schema[name].cells)
+        own *= factor.own
+        ends = [end * by for end in ends for by in (factor.least, factor.largest)]
+        ends = [min(ends), max(ends)]
+    return _Factor(own, min(ends), max(ends))
+
+
+@lru_cache(maxsize=256)
+def _of_attribute(cells: int) -> _Factor:
+    few = {0, 1, 2, cells // 2, cells - 2, cells - 1} & set(range(cells))
+    chosen = range(cells) if cells <= _ALL_CELLS else sorted(few)
+    products = {
+        (one, other): sum(
+            (Fraction(_entry(j, one) * _entry(j, other), j * j + j) for j in range(max(1, other), cells)), Fraction(0)
+        )
+        for one, other in combinations_with_replacement(chosen, 2)
+    }
+    own = max(products[cell, cell] for cell in chosen)
+    return _Factor(own, min(products.values()), max(products.values()))
+
+
+def _entry(j: int, cell: int) -> int:
+    """Helmert row j is j ones, then -j, then zeros."""
+    return 1 if cell < j else -j if cell == j else 0

@@ -1,0 +1,1 @@
+"""Groups of explicit whole-number matrices, and what they cost. Zone: PUBLIC."""
