@@ -24,6 +24,7 @@ from privcube.planning.search.annealing import annealed, ranked
 from privcube.planning.search.closed_form import Choices
 from privcube.planning.search.large import bundlings
 from privcube.planning.search.starts import starts
+from privcube.planning.search.template import is_small, template
 from privcube.planning.steps import plan_of
 from privcube.progress import PLANNING, Enough, Progress, silent
 from privcube.strategies import clusters
@@ -53,6 +54,7 @@ def search_plan(
     quick = options.effort == "fast" and len(workload) > _MANY_TABLES
     coverings = 0 if quick else _COVERINGS[options.effort]
     known = [_bundles_of(made) for made in also] + _clusters(workload, guarantee, frame)
+    known += template(choices, options.effort)
     found = annealed(choices, ranked(choices, starts(choices, workload, coverings, known)), options.effort, progress)
     bundles = [[choices.group(choice) for choice in bundle] for bundle in found.bundles]
     return plan_of(workload, guarantee, options, Proposal.of_bundles(frame, bundles, index))
@@ -78,9 +80,11 @@ def _best_of_few(
     index: WorkloadIndex,
     progress: Progress,
 ) -> Plan:
-    """The best of a few bundlings, each evaluated exactly."""
+    """The best of a few bundlings and, for few attributes, the template; each is evaluated exactly."""
     progress(PLANNING, 0, None)
     candidates = bundlings(workload, guarantee, frame, index, _BUNDLINGS[options.effort])
+    if is_small(frame):
+        candidates += template(Choices(workload, frame, index), options.effort)
     plans: list[Plan] = []
     with suppress(Enough):
         for number, bundles in enumerate(candidates):
