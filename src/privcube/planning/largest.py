@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, get_args
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from privcube.accuracy.structure import Structure, WorkloadIndex
 from privcube.algebra.lattice import Floats
 from privcube.errors import Plain, PlanError
 from privcube.model.groups import is_structured, product_groups
-from privcube.model.options import PlanOptions
+from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.sensitivity import noise_variances, squared_l2_of_all
@@ -118,8 +118,9 @@ def _gaussian(workload: Workload, guarantee: Guarantee, options: PlanOptions, wa
 def _pure(workload: Workload, guarantee: PureDP, options: PlanOptions, wanted: Floats, progress: Progress) -> Plan:
     options, weights = replace(options, strategy="search"), _first_weights(workload, wanted)
     best: Plan | None = None
-    for _ in range(_SEARCHES):
-        made = least_total(_weighted(workload, weights), guarantee, options, progress)
+    more = get_args(Effort)[1 : get_args(Effort).index(options.effort) + 1]
+    for effort in ("fast",) * _SEARCHES + more:  # more effort goes on from what less effort found
+        made = least_total(_weighted(workload, weights), guarantee, replace(options, effort=effort), progress)
         balanced, weights = _balanced(made, wanted, weights)
         if best is None or largest_ratio(balanced, wanted) < largest_ratio(best, wanted):
             best = balanced

@@ -126,7 +126,7 @@ class Template:
 def lbfgs(objective: Callable[[Floats], tuple[float, Floats]], start: Floats, steps: int) -> Floats:
     """A minimum near the start, after the given number of evaluations at most (Nocedal 1980, with backtracking).
 
-    >>> lbfgs(lambda x: (float(((x - 3) ** 4).sum()), 4 * (x - 3) ** 3), np.ones(2), 60).round(2).tolist()
+    >>> lbfgs(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), np.ones(2), 60).round(3).tolist()
     [3.0, 3.0]
     """
     here, (value, slope) = start, objective(start)
