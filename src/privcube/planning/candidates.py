@@ -82,7 +82,7 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     Under a pure guarantee the search goes first. It starts from the paper's strategies on the natural axes (base
     counts, marginals, clusters, and Fourier coefficients of binary attributes), so its plan is at least as good, and
     these are skipped unless noise is so narrow that the prediction for continuous noise may be misleading. For
-    tables of cells under Gaussian noise, residuals are optimal (THEORY section 4).
+    tables of cells under Gaussian noise, residuals are optimal if records are added or removed (THEORY section 4).
     """
     narrow = _is_narrow(guarantee)
     tried = Candidates(drawn_error if narrow else _predicted_error)
@@ -93,7 +93,8 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     if searching:
         tried.attempt(lambda: _searched(workload, guarantee, options, progress, tree))
     covered = _covered(workload) if searching and tried.found and not narrow else frozenset[Strategy]()
-    if best_steps and not pure and not ranges and not Frame.natural(workload).has_padding:
+    alike = not ranges and not Frame.natural(workload).has_padding
+    if best_steps and not pure and alike and guarantee.neighbors == "add_remove":
         covered = frozenset(STRATEGIES) - {"residual"}
     if tree is not None:
         tried.attempt(lambda: tree)

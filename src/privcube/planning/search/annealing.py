@@ -60,6 +60,11 @@ _PLANS: Final[dict[Effort, int]] = {"fast": 8, "normal": 16, "thorough": 24}
 _RUNS: Final[dict[Effort, int]] = {"fast": 1, "normal": 1, "thorough": 4}
 
 
+def seconds_of(effort: Effort) -> float:
+    """The time of a run."""
+    return _SECONDS[effort]
+
+
 @dataclass(frozen=True)
 class Found:
     """The best plan of a search: its bundles and its predicted error at epsilon 1, for one row changed."""

@@ -20,7 +20,7 @@ from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.workload import Workload
-from privcube.planning.search.annealing import annealed, ranked
+from privcube.planning.search.annealing import annealed, ranked, seconds_of
 from privcube.planning.search.closed_form import Choices
 from privcube.planning.search.large import bundlings
 from privcube.planning.search.starts import starts
@@ -32,6 +32,7 @@ from privcube.strategies.proposal import Proposal
 
 _COVERINGS: Final[dict[Effort, int]] = {"fast": 2, "normal": 16, "thorough": 48}  # greedy starts, as time allows
 _BUNDLINGS: Final[dict[Effort, int]] = {"fast": 1, "normal": 4, "thorough": 8}  # for workloads too large to search
+_TEMPLATE: Final = 0.35  # time for the template, as a part of the time of a run
 _MANY_TABLES: Final = 600  # greedy coverings of more take longer than a fast search
 _MOST_SPOKEN: Final = 3_000_000  # tables times residuals: limits the size of the arrays of a search
 
@@ -54,7 +55,7 @@ def search_plan(
     quick = options.effort == "fast" and len(workload) > _MANY_TABLES
     coverings = 0 if quick else _COVERINGS[options.effort]
     known = [_bundles_of(made) for made in also] + _clusters(workload, guarantee, frame)
-    known += template(choices, options.effort)
+    known += template(choices, _TEMPLATE * seconds_of(options.effort))
     found = annealed(choices, ranked(choices, starts(choices, workload, coverings, known)), options.effort, progress)
     bundles = [[choices.group(choice) for choice in bundle] for bundle in found.bundles]
     return plan_of(workload, guarantee, options, Proposal.of_bundles(frame, bundles, index))
@@ -84,7 +85,7 @@ def _best_of_few(
     progress(PLANNING, 0, None)
     candidates = bundlings(workload, guarantee, frame, index, _BUNDLINGS[options.effort])
     if is_small(frame):
-        candidates += template(Choices(workload, frame, index), options.effort)
+        candidates += template(Choices(workload, frame, index), _TEMPLATE * seconds_of(options.effort))
     plans: list[Plan] = []
     with suppress(Enough):
         for number, bundles in enumerate(candidates):

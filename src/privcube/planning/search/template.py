@@ -30,12 +30,10 @@ from privcube.algebra.hashing import mixed
 from privcube.algebra.lattice import Floats
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
-from privcube.model.options import Effort
 from privcube.planning.search.closed_form import NEVER, Choices
 from privcube.planning.search.starts import MOST_ROWS
 
 MOST_TABLES: Final = 2**14  # levels of all axes multiplied: more take too long
-_SECONDS: Final[dict[Effort, float]] = {"fast": 0.25, "normal": 2.0, "thorough": 20.0}
 _STEP: Final = 60e-6  # price in seconds of a step,
 _ENTRY: Final = 8e-9  # and of one of its entries per axis: tables times axes
 _FEWEST: Final = 40  # steps: fewer lead nowhere
@@ -52,17 +50,17 @@ def is_small(frame: Frame) -> bool:
     return prod([len(levels) for levels in frame.sizes]) <= MOST_TABLES
 
 
-def template(choices: Choices, effort: Effort) -> list[list[list[QueryGroup]]]:
-    """The plan of the best template, each table a bundle of its own; none if there are too many tables for the effort.
+def template(choices: Choices, seconds: float) -> list[list[list[QueryGroup]]]:
+    """The plan of the best template, each table a bundle of its own; none if there is too little time.
 
     >>> from privcube import Schema, Workload
     >>> from privcube.model.frame import Frame
     >>> workload = Workload.tables(Schema.from_sizes({"a": 2, "b": 3}), [("a",), ("a", "b")])
-    >>> template(Choices(workload, Frame.natural(workload)), "fast")
+    >>> template(Choices(workload, Frame.natural(workload)), 0.2)
     [[[(GroupPart(axis=0, level=1, kind='cells'), GroupPart(axis=1, level=1, kind='cells'))]]]
     """
     shape = [len(levels) for levels in choices.frame.sizes]
-    steps = int(_SECONDS[effort] / (_STEP + _ENTRY * prod(shape) * len(shape)))
+    steps = int(seconds / (_STEP + _ENTRY * prod(shape) * len(shape)))
     if not is_small(choices.frame) or steps < _FEWEST:
         return []
     task = Template(choices)
