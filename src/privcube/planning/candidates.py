@@ -30,6 +30,7 @@ from privcube.progress import COMPARING, Enough, Progress, silent
 from privcube.strategies import STRATEGIES
 
 _MOST_COMPARED: Final = 10_000  # tables; for more, comparing takes too long and "auto" uses only the search
+_MOST_SEARCHED: Final = 3_000_000  # tables times residuals; beyond, the search starts from few plans
 _NARROW: Final = 2  # epsilon per row changed; continuous and whole-number variances differ by 1 % at noise of scale 3
 _FOR_TREES: Final = 0.5  # of the time for strategies, for trees of several branchings
 _LONGER: Final[dict[Effort, int]] = {"fast": 1, "normal": 12, "thorough": 140}  # about how long each takes
@@ -191,7 +192,9 @@ def _covered(workload: Workload) -> frozenset[Strategy]:
     if len(workload) > _MOST_COMPARED:
         return frozenset(STRATEGIES)
     frame = Frame.natural(workload)
-    covered: set[Strategy] = {"base_counts", "marginals", "clusters", "residual"}
+    covered: set[Strategy] = {"marginals", "residual"}
+    if len(workload) * sum(2 ** len(table) for table in workload) <= _MOST_SEARCHED:
+        covered |= {"base_counts", "clusters"}
     if not branchings(workload):
         covered |= {"hierarchy", "matrix"}  # trees and matrices only help with ranges
         if all(set(chain) <= {2} for chain in frame.fan_outs) and not workload.leveled:

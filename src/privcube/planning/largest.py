@@ -125,7 +125,7 @@ def _pure(workload: Workload, guarantee: PureDP, options: PlanOptions, wanted: F
         if best is None or largest_ratio(balanced, wanted) < largest_ratio(best, wanted):
             best = balanced
     assert best is not None
-    return replace(best, workload=workload, options=replace(best.options, objective="largest"))
+    return replace(best, workload=workload, options=replace(best.options, objective="largest", effort=options.effort))
 
 
 def _first_weights(workload: Workload, wanted: Floats) -> Floats:
