@@ -2,8 +2,9 @@
 
 Mean variance per workload cell at epsilon 1 (adding or removing a record) for the paper's two domains, by effort; the
 exact optimum under Gaussian noise; ranges; a hundred attributes; and schemas on which strategies other than the search
-would take minutes and gigabytes, with processor time and peak memory, each in a process of its own. Figures to beat are those of ../shared/reference
-and the design pages: the least of HDMM, weighted supersets and bundles of Fourier coefficients.
+would take minutes and gigabytes, with processor time and peak memory, each in a process of its own. Figures to beat are
+those of ../shared/reference and the design pages: the least of HDMM, weighted supersets and bundles of Fourier
+coefficients.
 """
 
 from __future__ import annotations
