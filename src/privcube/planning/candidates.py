@@ -32,6 +32,10 @@ from privcube.strategies import STRATEGIES
 _MOST_COMPARED: Final = 10_000  # tables; for more, comparing takes too long and "auto" uses only the search
 _MOST_SEARCHED: Final = 3_000_000  # tables times residuals; beyond, the search starts from few plans
 _NARROW: Final = 2  # epsilon per row changed; continuous and whole-number variances differ by 1 % at noise of scale 3
+_SIMPLE: Final[tuple[Strategy, ...]] = ("base_counts", "marginals", "clusters")  # compared wherever that is cheap, as
+_CHEAP: Final = (
+    0.05  # of the time for strategies: a search may end slightly above a start, with budgets not quite settled
+)
 _FOR_TREES: Final = 0.5  # of the time for strategies, for trees of several branchings
 _LONGER: Final[dict[Effort, int]] = {"fast": 1, "normal": 12, "thorough": 140}  # about how long each takes
 
@@ -94,6 +98,8 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     if searching:
         tried.attempt(lambda: _searched(workload, guarantee, options, progress, tree))
     covered = _covered(workload) if searching and tried.found and not narrow else frozenset[Strategy]()
+    cheap = _CHEAP * SECONDS[options.effort]
+    covered -= {name for name in _SIMPLE if seconds(name, workload, guarantee) < cheap}
     alike = not ranges and not Frame.natural(workload).has_padding
     if best_steps and not pure and alike and guarantee.neighbors == "add_remove":
         covered = frozenset(STRATEGIES) - {"residual"}
