@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import privcube as pc
 from privcube.model.options import PlanOptions
 from privcube.planning import candidates
-from privcube.planning.candidates import drawn_error
 from privcube.planning.screening import least_error, seconds
 from privcube.planning.search import annealing
+from privcube.planning.searched import drawn_error
 from privcube.progress import COMPARING, PLANNING, Enough, silent
 
 GUARANTEES = [
@@ -104,7 +104,7 @@ def test_a_strategy_that_would_win_is_worked_out(monkeypatch: pytest.MonkeyPatch
     """Wide noise on binary attributes: coefficients by themselves are better than marginals, and they are found."""
     workload = kway((2,) * 8, 2)
     monkeypatch.setattr(candidates, "_covered", lambda workload: frozenset({"base_counts", "clusters", "matrix"}))
-    monkeypatch.setattr(candidates, "_searched", _no_search)
+    monkeypatch.setattr(candidates, "searched", _no_search)
     made = pc.plan(workload, pc.PureDP(1))
     assert made.options.strategy in ("matrix", "base_counts")  # 128 against 444
     for name in ("fourier", "marginals"):

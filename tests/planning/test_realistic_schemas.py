@@ -19,9 +19,10 @@ from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schem
 from privcube.accuracy.privacy import verify_privacy
 from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import Guarantee
-from privcube.planning import candidates, screening
-from privcube.planning.candidates import drawn_error, least_total
+from privcube.planning import candidates, screening, searched
+from privcube.planning.candidates import least_total
 from privcube.planning.search import annealing
+from privcube.planning.searched import drawn_error, is_narrow
 from privcube.planning.steps import at_best
 from privcube.progress import silent
 from privcube.strategies import STRATEGIES
@@ -36,7 +37,7 @@ IN_TIME = 0.5 if ALL else 0.05  # estimated seconds; strategies below are worked
 def _short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     if not ALL:
         monkeypatch.setattr(annealing, "_SECONDS", dict.fromkeys(annealing._SECONDS, 0.02))
-        for module in (screening, candidates):
+        for module in (screening, candidates, searched):
             monkeypatch.setattr(module, "SECONDS", dict.fromkeys(screening.SECONDS, 0.25))
 
 
@@ -110,9 +111,7 @@ def test_a_realistic_schema(seed: int) -> None:
     assert np.all(np.isfinite(made.table_variances))
     if made.rows < 10**6:
         verify_privacy(made)
-    drawn = isinstance(made.guarantee, PureDP) and (
-        isinstance(guarantee, ApproxDP) or candidates._is_narrow(made.guarantee)
-    )
+    drawn = isinstance(made.guarantee, PureDP) and (isinstance(guarantee, ApproxDP) or is_narrow(made.guarantee))
     least = judged(made, drawn)
     for name in ("search", *STRATEGIES):
         if name == "sketch" or screening.seconds(name, workload, guarantee) > IN_TIME:

@@ -17,6 +17,8 @@ See THEORY section 1.2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from math import prod
 from typing import Final
 
@@ -25,7 +27,9 @@ import numpy as np
 from privcube.accuracy.matrix_structure import MOST_CELLS, schema_of
 from privcube.accuracy.structure import MOST_BELOW_ALL
 from privcube.algebra.lattice import Family, Floats, Part, ResidualIndex
+from privcube.errors import Plain, PlanError
 from privcube.model.options import Effort, Strategy
+from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Axis, Table, Workload
 
@@ -41,6 +45,36 @@ _RANGE: Final = 120e-9  # a pair of cells of an attribute asked for by ranges
 _MATRIX: Final = 4e-3  # a cell, under Laplace noise
 _GAUSSIAN_MATRIX: Final = 4e-9  # a cell to the third power, under Gaussian noise
 _NARROWER: Final = 1 / 6  # at most, of the variance of whole-number Laplace noise: 1 / sinh^2 x > 1 / x^2 - 1 / 3
+
+
+@dataclass
+class Candidates:
+    """The plans that "auto" chooses from, the problems of strategies that cannot be used, and those left out."""
+
+    error: Callable[[Plan], float]
+    found: list[tuple[float, Plan]] = field(default_factory=list)
+    problems: list[PlanError] = field(default_factory=list)
+    left_out: dict[Strategy, PlanError] = field(default_factory=dict)
+
+    def attempt(self, make: Callable[[], Plan]) -> None:
+        """Make a plan, or keep the problem."""
+        try:
+            made = make()
+            self.found.append((self.error(made), made))
+        except PlanError as problem:
+            self.problems.append(problem)
+
+    @property
+    def least(self) -> float:
+        """The least error so far."""
+        return min([error for error, _ in self.found], default=np.inf)
+
+    @property
+    def best(self) -> Plan:
+        """The plan of least error; the first of several."""
+        if not self.found:
+            raise self.problems[0]
+        return min(self.found, key=lambda each: each[0])[1]
 
 
 def least_error(strategy: Strategy, workload: Workload, guarantee: Guarantee, drawn: bool = False) -> float:
@@ -83,6 +117,20 @@ def least_error(strategy: Strategy, workload: Workload, guarantee: Guarantee, dr
     if drawn and pure:
         found -= _NARROWER * _sum_of_powers(per_set, sets, parts, 1.0)
     return max(0.0, found)
+
+
+def left_out(
+    workload: Workload, guarantee: Guarantee, name: Strategy, price: float, left: float, least: float, narrow: bool
+) -> PlanError | None:
+    """Why a strategy is not worked out: it cannot win, or there is no time."""
+    if price > left:
+        work = Plain(f"about {price:,.0f} seconds of work")
+        return PlanError(name, expected="a strategy that can be worked out in the time of this effort", given=work)
+    bound = least_error(name, workload, guarantee, narrow)
+    if bound >= least:
+        error = Plain(f"a weighted variance of at least {bound:,.1f}; the best so far has {least:,.1f}")
+        return PlanError(name, expected="a strategy that may be best", given=error)
+    return None
 
 
 def seconds(strategy: Strategy, workload: Workload, guarantee: Guarantee) -> float:

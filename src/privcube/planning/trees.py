@@ -64,7 +64,7 @@ def promising(workload: Workload, count: int) -> list[int]:
 
     >>> from privcube.model.schema import Schema
     >>> promising(Workload.ranges(Schema.from_sizes({"a": 1000}), ["a"]), 3)
-    [2, 10, 32]
+    [2, 10, 4]
     """
     cells = [workload.schema[name].cells for name in sorted(hierarchy.ranged(workload))]
 
