@@ -68,7 +68,8 @@ bench: $(VENV)/.development
 audit: $(VENV)/.development
 	PRIVCUBE_AUDIT_BUNDLES=1000000 PRIVCUBE_AUDIT_PLANS=10 PRIVCUBE_AUDIT_SCHEMAS=75 PRIVCUBE_KILLS=300 $(BIN)/python -m pytest \
 	  tests/audit tests/cli/test_kills.py tests/ledger/test_races_and_crashes.py tests/planning/test_random_plans.py \
-	  tests/planning/test_any_schema.py tests/planning/search/test_annealing.py tests/golden/test_whole_releases.py \
+	  tests/planning/test_any_schema.py tests/planning/test_realistic_schemas.py tests/planning/search/test_annealing.py \
+	  tests/golden/test_whole_releases.py \
 	  tests/golden/test_reference.py
 
 $(VENV)/.attack: $(VENV)/.development

@@ -4,7 +4,8 @@ A callback receives the stage, how much of it is done, and the total (None if un
 and those numbers are exact: show them on the custodian's screen only, and do not store them. All other stages count
 tables, files and cells of the plan, which are public.
 
-A callback can end the search for a plan by raising `Enough` in the stage "planning": the best plan so far is used.
+A callback can end the search for a plan by raising `Enough` in the stages "planning" and "trying strategies": the best
+plan so far is used.
 """
 
 from __future__ import annotations

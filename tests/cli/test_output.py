@@ -228,10 +228,30 @@ def test_the_first_interrupt_ends_a_search_and_the_next_one_the_command(terminal
 @pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_of_other_stages_is_one(terminal: _Terminal) -> None:
     with Progress() as progress, progress.stopping_early():
-        progress("trying strategies", 0, 9)
-        with pytest.raises(KeyboardInterrupt):
-            _press()
+        for stage, total in (("counting tables", 9), ("planning", None)):
+            progress(stage, 0, total)
+            with pytest.raises(KeyboardInterrupt):
+                _press()
     assert "stopped early" not in terminal.getvalue()
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_an_interrupt_breaks_off_the_comparison_of_strategies_at_once(terminal: _Terminal) -> None:
+    with Progress() as progress, progress.stopping_early():
+        progress("trying strategies", 1, 9)
+        with pytest.raises(Enough):
+            _press()
+        with pytest.raises(Enough):
+            progress("planning", 0, 100)
+    assert "stopped early" in terminal.getvalue()
+
+    def without_a_plan_to_take() -> None:
+        with Progress() as progress, progress.stopping_early():
+            progress("trying strategies", 1, 9)
+            _press()
+
+    with pytest.raises(KeyboardInterrupt):
+        without_a_plan_to_take()
 
 
 def test_interrupts_that_are_ignored_stay_so(terminal: _Terminal, interrupts: None) -> None:

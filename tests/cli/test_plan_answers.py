@@ -220,10 +220,10 @@ def test_a_plan_is_explained(said: Said, write_spec: Write) -> None:
     write_spec()
     found = _answer(said, "--explain")["explanation"]
     assert {line["strategy"] for line in found["others"]} == {*STRATEGIES, "search"} - {found["strategy"]}
-    assert found["limit"]["kind"] == "yardstick"
+    assert found["limit"]["kind"] == "additive"
     text = said("plan", "spec.toml", "--explain")
     assert "ratio  strategy" in text
-    assert "Yardstick: " in text
+    assert "Limit: " in text
     write_spec(privacy='rho = "0.5"')
     assert "this plan is at 1.000 times that" in said("plan", "spec.toml", "--explain")
 

@@ -15,7 +15,12 @@ from privcube.accuracy.matrix_structure import schema_of
 from privcube.errors import PlanError, PrivcubeError
 from privcube.model.frame import Frame
 from privcube.planning.explanation import group_name
-from privcube.planning.limits import least_largest_variance, least_total_variance, svd_bound
+from privcube.planning.limits import (
+    least_additive_variance,
+    least_largest_variance,
+    least_total_variance,
+    svd_bound,
+)
 from privcube.strategies import STRATEGIES
 
 pytestmark = pytest.mark.usefixtures("short_search")  # what is tested holds for any plan
@@ -129,22 +134,55 @@ def test_the_yardstick_of_ranges(row: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("guarantee", "kind", "noise"),
     [
-        (pc.PureDP(2, max_rows_per_person=3), "yardstick", 2 * 9 / 4),
         (pc.ZCDP("0.25", max_rows_per_person=2), "optimum", 2 * 4),
         (pc.ApproxDP(1, "1e-6"), "optimum", float(pc.ApproxDP(1, "1e-6").unit_noise)),
     ],
 )
-def test_the_limit_is_scaled_to_the_guarantee(guarantee: pc.PureDP, kind: str, noise: float) -> None:
-    strategy = "marginals" if kind == "yardstick" else "residual"
-    plan = pc.plan(WORKLOAD, guarantee, strategy)
+def test_the_limit_is_scaled_to_the_guarantee(guarantee: pc.ZCDP, kind: str, noise: float) -> None:
+    plan = pc.plan(WORKLOAD, guarantee, "residual")
     limit = pc.explain(plan).limit
     assert limit is not None
     assert limit.kind == kind
     weight = sum(w * c for w, c in zip(WORKLOAD.weights, WORKLOAD.sizes, strict=True))
     assert limit.std_error**2 * weight == pytest.approx(least_total_variance(WORKLOAD) * noise)
     assert limit.ratio**2 == pytest.approx(plan.weighted_variance / (least_total_variance(WORKLOAD) * noise))
-    if kind == "optimum":
-        assert limit.ratio == pytest.approx(1, abs=1e-6)
+    assert limit.ratio == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("objective", ["total", "largest"])
+def test_the_limit_under_a_pure_guarantee(objective: str) -> None:
+    plan = pc.plan(WORKLOAD, pc.PureDP(2, max_rows_per_person=3), objective=objective)
+    found = pc.explain(plan)
+    limit = found.limit
+    assert limit is not None
+    assert limit.kind == "additive"
+    weight = sum(w * c for w, c in zip(WORKLOAD.weights, WORKLOAD.sizes, strict=True))
+    least = least_additive_variance(WORKLOAD, objective) * 9 / 4
+    assert limit.std_error**2 * (weight if objective == "total" else 1.0) == pytest.approx(least)
+    assert limit.ratio > 1
+    shown = re.search(r"Limit: a .* of ([\d.,]+); this plan is at ([\d.]+) times", str(found))
+    assert shown is not None
+    assert limit.std_error - 0.01 < float(shown[1]) <= limit.std_error  # rounded in the safe direction
+    assert limit.ratio <= float(shown[2]) < limit.ratio + 0.001
+
+
+def test_ranges_have_a_yardstick_under_a_pure_guarantee() -> None:
+    found = pc.explain(pc.plan(RANGES, pc.PureDP(1), "hierarchy"))
+    assert found.limit is not None
+    assert found.limit.kind == "yardstick"
+    assert found.limit.std_error**2 == pytest.approx(2 * svd_bound(RANGES) / RANGES.cells)
+    assert "a yardstick rather than a limit" in str(found)
+
+
+def test_a_strategy_that_would_take_minutes_is_named_with_the_least_error_it_could_have() -> None:
+    workload = pc.Workload.all_kway(pc.Schema.from_sizes({"a": 5000, "b": 100}), 2)
+    found = pc.explain(pc.plan(workload, pc.PureDP(1), "marginals"))
+    (fourier,) = [each for each in found.others if each.strategy == "fourier"]
+    assert fourier.std_error is None
+    assert fourier.refused is not None
+    assert re.search(
+        r"seconds of work at effort fast, given about \d+; a weighted variance of at least", fourier.refused
+    )
 
 
 def test_limits_of_ranges_and_none() -> None:
@@ -172,8 +210,8 @@ def test_text_html_and_document() -> None:
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
     assert "marginals (this plan)" in text
-    assert "a yardstick rather than a limit" in text
-    assert json.loads(json.dumps(found.document()))["limit"]["kind"] == "yardstick"
+    assert "No additive noise on these tables does better" in text
+    assert json.loads(json.dumps(found.document()))["limit"]["kind"] == "additive"
     assert found.document()["others"][0]["strategy"] == found.others[0].strategy
 
 

@@ -320,7 +320,7 @@ def test_no_pure_plan_is_searched_for_where_it_cannot_win(monkeypatch: pytest.Mo
     def search(*given, **named):
         raise AssertionError("searched")
 
-    monkeypatch.setattr("privcube.planning.candidates.search_plan", search)
+    monkeypatch.setattr("privcube.planning.searched.search_plan", search)
     many = Workload.all_kway(Schema.from_sizes({f"a{i}": 2 for i in range(40)}), 2)
     assert plan(many, ApproxDP(1, "1e-6")).guarantee == ApproxDP(1, "1e-6")
     with pytest.raises(AssertionError, match="searched"):

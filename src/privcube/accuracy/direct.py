@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -225,8 +225,16 @@ def _added_rows(
     frame: Frame, table: Table, groups: Sequence[QueryGroup], known: dict[tuple[str | Axis, tuple[int, ...]], PerLevel]
 ) -> list[Floats]:
     """For each group, how many of its rows every query of the table sums."""
+    factors_of = _added_factors(frame, table, groups, known)
+    return [reduce(np.multiply.outer, parts, np.ones(())) * times for parts, times in factors_of]
+
+
+def _added_factors(
+    frame: Frame, table: Table, groups: Sequence[QueryGroup], known: dict[tuple[str | Axis, tuple[int, ...]], PerLevel]
+) -> list[tuple[list[Floats], int]]:
+    """For each group, the factors of `_added_rows`: one per entry of the table, and a number."""
     levels_of = [{part.axis: part.level for part in group} for group in groups]
-    added = [np.ones(()) for _ in groups]
+    added: list[list[Floats]] = [[] for _ in groups]
     own_axes = set()
     for entry in table:
         per_entry = [np.ones(axis_cells(frame.schema, entry)) for _ in groups]
@@ -238,12 +246,12 @@ def _added_rows(
                 known[entry, levels] = _per_level(frame, entry, axis, level, levels)
             for at, of_axis in enumerate(levels_of):
                 per_entry[at] = per_entry[at] * known[entry, levels][of_axis.get(axis, 0)]
-        added = [np.multiply.outer(so_far, own) for so_far, own in zip(added, per_entry, strict=True)]
+        added = [[*so_far, own] for so_far, own in zip(added, per_entry, strict=True)]
     beyond = [
         math.prod(frame.sizes[axis][level] for axis, level in of_axis.items() if axis not in own_axes)
         for of_axis in levels_of
     ]
-    return [rows * times for rows, times in zip(added, beyond, strict=True)]
+    return list(zip(added, beyond, strict=True))
 
 
 def _per_level(frame: Frame, entry: str | Axis, axis: int, level: int, levels: tuple[int, ...]) -> PerLevel:

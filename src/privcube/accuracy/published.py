@@ -16,7 +16,9 @@ See THEORY section 5.1.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -150,6 +152,7 @@ def cell_rows(frame: Frame, attribute: Attribute, level: str | None) -> Floats |
     return np.stack([rows[node] for node in real.tolist()])
 
 
+@lru_cache(maxsize=256)  # trees of many branchings ask for the same ones several times
 def mean_energies(frame: Frame, entry: str | Axis) -> Floats:
     """The mean of |Pi_b q|^2 over the published numbers q of an entry, for all levels b of its axes.
 
@@ -161,47 +164,132 @@ def mean_energies(frame: Frame, entry: str | Axis) -> Floats:
     if frame.kind == "tree" and group_of_cells(frame, entry) is None:
         queries, attribute = Axis.of(entry).queries, frame.schema[Axis.of(entry).attribute]
         _refuse_wide(attribute, sizes[0][-1])
-        of_levels = chain_energies(queries, attribute.ordered_cells, attribute.cells, sizes[0])
-        return np.where(of_levels > _NOTHING * of_levels.sum(), of_levels, 0.0)
-    products = asked_products(frame, entry).reshape([chain[-1] for chain in sizes] * 2)
-    means = np.zeros([len(chain) for chain in sizes])
-    for levels in np.ndindex(*means.shape):
-        blocks, width = products, 1
-        for at, (chain, level) in enumerate(zip(sizes, levels, strict=True)):
-            for axis in (at, len(sizes) + at):
-                shape = (*blocks.shape[:axis], chain[level], chain[-1] // chain[level], *blocks.shape[axis + 1 :])
-                blocks = blocks.reshape(shape).sum(axis=axis + 1)
-            width *= chain[-1] // chain[level]
-        means[levels] = np.trace(blocks.reshape(int(np.sqrt(blocks.size)), -1)) / width
-    for axis in range(means.ndim):
-        means = np.diff(means, axis=axis, prepend=0)
-    return np.where(means > _NOTHING * means.sum(), means, 0.0)
+        means = chain_energies(queries, attribute.ordered_cells, attribute.cells, sizes[0])
+    elif all(chain == (1, 2) for chain in sizes):
+        means = _on_bits(asked_products(frame, entry)).reshape([2] * len(sizes))
+    else:
+        means = _on_chain(_asked(frame, entry), *sizes)
+    means = np.where(means > _NOTHING * means.sum(), means, 0.0)
+    means.flags.writeable = False  # it is cached
+    return means
+
+
+def _on_bits(products: Floats) -> Floats:
+    """Energies on axes of one bit each: |Pi_b q|^2 = sum over cells x, y of (-1)^<b, x xor y> q_x q_y / N.
+
+    The products are first added up by x xor y, then transformed (Walsh and Hadamard), bit by bit.
+    """
+    cells = np.arange(len(products))
+    found = np.array([products[cells, cells ^ apart].sum() for apart in cells.tolist()]) / len(cells)
+    half = 1
+    while half < len(found):
+        pairs = found.reshape(-1, 2, half)
+        found = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+        half *= 2
+    return found
+
+
+def _on_chain(asked: _Asked, sizes: Sequence[int]) -> Floats:
+    """Energies on one axis: |P_l q|^2 is the sum over the blocks of level l of the squared block sum over its length.
+
+    A number is a cell plus weights on padded cells, so these squares have three parts: of cells, of cells times padded
+    cells, and of padded cells. No matrix over padded cells is formed.
+    """
+    order = np.argsort(asked.real, kind="stable")
+    real, beside = asked.real[order], asked.own_times(asked.weights)[order]
+    both = asked.weights[order].T @ beside
+    blocks = None if asked.own is None else asked.own[np.ix_(order, order)]
+    nodes, kept = real, []
+    for size in reversed(sizes):
+        width = sizes[-1] // size
+        number, first = np.unique(nodes // width, return_index=True)
+        if blocks is not None:
+            for _ in range(2):  # rows, then columns: the matrix is symmetric
+                blocks = np.add.reduceat(blocks, first, axis=0).T
+        beside = np.add.reduceat(beside, first, axis=0)
+        nodes = nodes[first]
+        padded = np.zeros((size, beside.shape[1]))
+        np.add.at(padded, (asked.padding // width, asked.alike), 1.0)
+        cells = float(len(real) if blocks is None else np.trace(blocks))
+        total = cells + 2 * np.sum(padded[number] * beside) + np.sum((padded @ both) * padded)
+        kept.append(float(total) * size / sizes[-1] / asked.count)
+    return np.diff(kept[::-1], prepend=0.0)
 
 
 def asked_products(frame: Frame, entry: str | Axis) -> Floats:
     """The mean of q q' over the published numbers q of an entry, on its padded cells."""
+    asked = _asked(frame, entry)
+    real, padding, alike = asked.real, asked.padding, asked.alike
+    beside = asked.own_times(asked.weights)
+    products = np.zeros((len(real) + len(padding),) * 2)
+    products[np.ix_(real, real)] = np.eye(len(real)) if asked.own is None else asked.own
+    products[np.ix_(real, padding)] = beside[:, alike]
+    products[np.ix_(padding, real)] = beside[:, alike].T
+    products[np.ix_(padding, padding)] = (asked.weights.T @ beside)[np.ix_(alike, alike)]
+    return np.asarray(products / asked.count)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The published numbers of an entry: a Gram matrix over published cells, each a cell plus weights on padding."""
+
+    count: int  # of numbers
+    own: Floats | None  # the Gram matrix; None for the identity
+    real: Integers  # the places of the cells
+    padding: Integers  # the places of padded cells
+    weights: Floats  # cell x column
+    alike: Integers  # the column of each padded cell
+
+    def own_times(self, matrix: Floats) -> Floats:
+        return matrix if self.own is None else np.asarray(self.own @ matrix)
+
+
+def _asked(frame: Frame, entry: str | Axis) -> _Asked:
     axis = Axis.of(entry)
     attribute, level = _summed_from(frame, entry)
     sizes = frame.nested_sizes(attribute, level)
     _refuse_wide(attribute, sizes[-1])
     real, group_of = np.asarray(frame.positions(attribute, level), dtype=np.int64), group_of_cells(frame, entry)
-    own = np.zeros((len(real), len(real)))  # Gram matrix over published cells
     count, cells = axis_cells(frame.schema, entry), attribute.ordered_cells
+    own: Floats | None = None
     if axis.queries != "cells":
+        own = np.zeros((len(real), len(real)))
         own[:cells, :cells] = gram(axis.queries, cells)
-    else:
-        own += np.eye(count) if group_of is None else group_of[:, None] == group_of
-    if len(sizes) == 1:  # every padded cell is spread over all n real cells, with weight 1/n
-        products = np.zeros((sizes[-1], sizes[-1]))
-        padding = np.setdiff1d(np.arange(sizes[-1]), real)
-        with_padding = own.sum(axis=1) / len(real)
-        products[np.ix_(real, real)] = own
-        products[np.ix_(real, padding)] = with_padding[:, None]
-        products[np.ix_(padding, real)] = with_padding
-        products[np.ix_(padding, padding)] = with_padding.sum() / len(real)
-        return products / count
-    rows = cell_rows(frame, attribute, level)
-    return own / count if rows is None else np.asarray(rows.T @ own @ rows / count)
+    elif group_of is not None:
+        own = (group_of[:, None] == group_of).astype(np.float64)
+    return _Asked(count, own, real, *_padding_weights(real, sizes))
+
+
+def _padding_weights(real: Integers, sizes: Sequence[int]) -> tuple[Integers, Floats, Integers]:
+    """The padded cells, the weights that published cells put on them, and the column of weights of each padded cell.
+
+    A published cell is the cell itself plus weights on padded cells (`cell_rows` without the columns of real cells). A
+    padded cell belongs to the coarsest padded node above it; the real nodes beside that node share it evenly, and so do
+    their real children, down to the cells. So all padded nodes with the same parent have the same weights.
+    """
+    padding = np.setdiff1d(np.arange(sizes[-1]), real)
+    left = np.ones(len(padding), dtype=bool)
+    alike = np.zeros(len(padding), dtype=np.int64)
+    columns: list[tuple[int, int]] = []  # step, parent
+    parts, parents = [], []  # per step, of each real cell: its parent's part for a child, and the parent
+    above = 1
+    for step, size in enumerate(sizes):
+        width, fan_out = sizes[-1] // size, size // above
+        nodes = np.unique(real // width)
+        children = np.bincount(nodes // fan_out, minlength=above)
+        parents.append(real // width // fan_out)
+        parts.append(1 / children[parents[-1]])
+        fresh = left & ~np.isin(padding // width, nodes)
+        owners, place = np.unique(padding[fresh] // width // fan_out, return_inverse=True)
+        alike[fresh] = len(columns) + place
+        columns += [(step, owner) for owner in owners.tolist()]
+        left &= ~fresh
+        above = size
+    shared = np.cumprod(parts[::-1], axis=0)[::-1]
+    weights = np.zeros((len(real), len(columns)))
+    for column, (step, owner) in enumerate(columns):
+        weights[:, column] = np.where(parents[step] == owner, shared[step], 0.0)
+    return padding, weights, alike
 
 
 def _refuse_wide(attribute: Attribute, cells: int) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Final
 
-from privcube.progress import PLANNING, Enough
+from privcube.progress import COMPARING, PLANNING, Enough
 
 _BETWEEN: Final = 0.1  # seconds between updates, so that they cost no noticeable time
 _BAR: Final = 30  # characters, so that the whole line fits in a narrow terminal
@@ -29,7 +29,7 @@ class Progress:
     def __init__(self) -> None:
         self._shows = sys.stderr.isatty()
         self._stage, self._since, self._from, self._last, self._turn = "", 0.0, 0, 0.0, 0
-        self._can_stop, self._enough = False, False
+        self._can_stop, self._enough, self._has_plan = False, False, False
 
     def __enter__(self) -> Progress:
         return self
@@ -43,8 +43,9 @@ class Progress:
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         """Update the display, unless it was updated a moment ago."""
-        if self._enough and stage == PLANNING:
+        if self._enough and stage in (PLANNING, COMPARING):
             raise Enough
+        self._has_plan = stage in (PLANNING, COMPARING) and total is not None
         now = time.monotonic()
         if not self._shows or (stage == self._stage and now - self._last < _BETWEEN and done != total):
             return
@@ -57,21 +58,31 @@ class Progress:
 
     @contextmanager
     def stopping_early(self) -> Iterator[None]:
-        """On a terminal, let the first Ctrl-C end the search for a plan, and use the best one so far."""
+        """On a terminal, let the first Ctrl-C end the search for a plan, and use the best one so far.
+
+        The search stops at its next step. Strategies that are compared after it are broken off at once. Before there is
+        a plan (both stages give a total when there is one), and at the second Ctrl-C, the command ends.
+        """
         before = signal.getsignal(signal.SIGINT)
         if not (self._shows and callable(before)):
             yield
             return
 
         def first(number: int, frame: FrameType | None) -> None:
-            if self._enough or self._stage != PLANNING:
+            if self._enough or not self._has_plan:
                 before(number, frame)
             self._enough = True
+            sys.stderr.write(f"{_CLEAR}stopping; Ctrl-C again ends without a plan")
+            sys.stderr.flush()
+            if self._stage == COMPARING:
+                raise Enough
 
         signal.signal(signal.SIGINT, first)
         self._can_stop = True
         try:
             yield
+        except Enough:  # raised where there was no plan to take
+            raise KeyboardInterrupt from None
         finally:
             self._can_stop = False
             signal.signal(signal.SIGINT, before)

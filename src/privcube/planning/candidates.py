@@ -1,43 +1,47 @@
-"""The plan with the least total error, of one strategy or of all that "auto" tries. Zone: PUBLIC."""
+"""The plan with the least total error, of one strategy or of all that "auto" tries. Zone: PUBLIC.
+
+Strategies are left out where they cannot win or would take too long (`privcube.planning.screening`), and more effort
+leaves out fewer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Final
 
-import numpy as np
-
-from privcube.accuracy.predictor import drawn_table_variances
-from privcube.errors import PlanError, PrivcubeError
+from privcube.errors import Plain, PlanError, PrivcubeError
 from privcube.model.frame import Frame
 from privcube.model.options import PlanOptions, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Workload
 from privcube.planning.frames import asks_for_single_cells, frames, with_cells
-from privcube.planning.search.search import search_plan
+from privcube.planning.screening import SECONDS, Candidates, least_error, left_out, seconds
+from privcube.planning.searched import is_narrow, judge, searched, tree_in_time
 from privcube.planning.steps import at_best, plan_of
-from privcube.planning.trees import best_tree, branchings
-from privcube.progress import COMPARING, Progress, silent
+from privcube.planning.trees import branchings
+from privcube.progress import COMPARING, Enough, Progress, silent
 from privcube.strategies import STRATEGIES, matrix, residual
 
 _MOST_COMPARED: Final = 10_000  # tables; for more, comparing takes too long and "auto" uses only the search
 _MOST_MATRICES: Final = 256  # cells of the domain; for more, matrices for finer tables take too long
 _MOST_FINER: Final = 6  # workloads of finer tables whose matrices are compared
-_NARROW: Final = 2  # epsilon per row changed; continuous and whole-number variances differ by 1 % at noise of scale 3
+_MOST_SEARCHED: Final = 3_000_000  # tables times residuals; beyond, the search starts from few plans
+_SIMPLE: Final[tuple[Strategy, ...]] = ("base_counts", "marginals", "clusters")  # compared wherever that is cheap, as
+_CHEAP: Final = (
+    0.05  # of the time for strategies: a search may end slightly above a start, with budgets not quite settled
+)
 
 
 def least_total(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
     """The plan of a strategy; "auto" picks the candidate with the least weighted total variance."""
     if options.strategy == "auto":
-        error = drawn_error if _is_narrow(guarantee) else _predicted_error
-        return min(candidates(workload, guarantee, options, progress), key=error)
+        return candidates(workload, guarantee, options, progress).best
     if options.strategy == "search":
-        return _searched(workload, guarantee, options, progress)
+        return searched(workload, guarantee, options, progress, tree_in_time(workload, guarantee, options))
     if options.strategy not in STRATEGIES:
         raise PlanError("strategy", expected="a known strategy", given=options.strategy, available=STRATEGIES)
     if options.strategy == matrix.NAME:
@@ -47,8 +51,8 @@ def least_total(workload: Workload, guarantee: Guarantee, options: PlanOptions, 
     return plan_of(workload, guarantee, options, proposal)
 
 
-def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> list[Plan]:
-    """The plans that "auto" chooses from: every strategy that could be best and can answer the workload.
+def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Candidates:
+    """The plans that "auto" chooses from: every strategy that could be best and can answer the workload in time.
 
     Under a pure guarantee the search goes first. It starts from the paper's strategies on the natural axes (base
     counts, marginals, clusters, and Fourier coefficients of binary attributes), so its plan is at least as good, and
@@ -56,46 +60,49 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     tables of single cells under Gaussian noise, residuals are optimal (THEORY section 4). For ranges, matrices and
     blocks are where they fit in memory, if records are added or removed (THEORY sections 12 and 12.1).
     """
-    found: list[Plan] = []
-    problems: list[PlanError] = []
-
-    def attempt(make: Callable[[], Plan]) -> None:
-        try:
-            found.append(make())
-        except PlanError as problem:
-            problems.append(problem)
-
+    narrow = is_narrow(guarantee)
+    tried = Candidates(judge(guarantee))
     best_steps = options.budgets != "uniform" and options.recovery == "optimal"
     pure, ranges = isinstance(guarantee, PureDP), bool(branchings(workload))
     searching = pure and best_steps
     if best_steps and ranges and not pure and guarantee.neighbors == "add_remove":
-        with suppress(PlanError):  # raised for large domains; else it is the optimum, and nothing else is better
-            return [least_total(workload, guarantee, at_best(options, "matrix"), progress)]
-    tree: Plan | None = None
-    if best_steps and ranges:
-        with suppress(PlanError):
-            tree = best_tree(workload, guarantee, options)
+        tried.attempt(partial(least_total, workload, guarantee, at_best(options, "matrix"), progress))
+        if tried.found:  # refused for large domains; else it is the optimum, and nothing else is better
+            return tried
+    tree = tree_in_time(workload, guarantee, options) if best_steps else None
     if searching:
-        attempt(lambda: _searched(workload, guarantee, options, progress, tree))
-    covered = _covered(workload) if searching and found and not _is_narrow(guarantee) else frozenset[Strategy]()
+        tried.attempt(lambda: searched(workload, guarantee, options, progress, tree))
+    covered = _covered(workload) if searching and tried.found and not narrow else frozenset[Strategy]()
+    cheap = _CHEAP * SECONDS[options.effort]
+    covered -= {name for name in _SIMPLE if seconds(name, workload, guarantee) < cheap}
     if best_steps and not pure:
         axes = frames(workload, guarantee)
         for frame in axes:
-            attempt(partial(_residuals, workload, guarantee, options, frame))
+            tried.attempt(partial(_residuals, workload, guarantee, options, frame))
         covered = frozenset({"residual"} if Frame.natural(workload) in axes else ())
-        if found and asks_for_single_cells(workload, axes[0]):
-            covered = frozenset(STRATEGIES)
-    for name in STRATEGIES:
-        if name == "sketch" or name in covered:  # a sketch is never better than the base counts it projects
-            continue
-        attempt(partial(least_total, workload, guarantee, at_best(options, name), progress))
-    found += [] if tree is None else [tree]
+        if tried.found and asks_for_single_cells(workload, axes[0]) and guarantee.neighbors == "add_remove":
+            return tried
+    if tree is not None:
+        tried.attempt(lambda: tree)
+        if not narrow:
+            covered |= {"hierarchy", "wavelet"}  # the tree is the best of these and others
+    names = [name for name in STRATEGIES if name != "sketch" and name not in covered]  # base counts beat a sketch
+    left = SECONDS[options.effort]
+    with suppress(Enough):
+        for number, name in enumerate(sorted(names, key=lambda name: seconds(name, workload, guarantee))):
+            if tried.found:
+                progress(COMPARING, number, len(names))
+            price = seconds(name, workload, guarantee)
+            refusal = left_out(workload, guarantee, name, price, left, tried.least, narrow)
+            if refusal is not None and tried.found:
+                tried.left_out[name] = refusal
+                continue
+            left -= price
+            tried.attempt(partial(least_total, workload, guarantee, at_best(options, name), progress))
     if searching and workload.leveled and "matrix" not in covered and workload.schema.domain_size <= _MOST_MATRICES:
         for other in islice(with_cells(workload), _MOST_FINER):  # a matrix may be a better one for finer tables
-            attempt(partial(_matrix, workload, guarantee, options, other))
-    if not found:
-        raise problems[0]
-    return found
+            tried.attempt(partial(_matrix, workload, guarantee, options, other))
+    return tried
 
 
 def every_strategy(
@@ -108,32 +115,31 @@ def every_strategy(
     for number, name in enumerate(names):
         progress(COMPARING, number, len(names))
         try:
-            found[name] = least_total(workload, guarantee, replace(total, strategy=name), silent)
+            found[name] = _in_time(workload, guarantee, replace(total, strategy=name))
         except PlanError as problem:
             found[name] = problem
     progress(COMPARING, len(names), len(names))
     return found
 
 
+def _in_time(workload: Workload, guarantee: Guarantee, options: PlanOptions) -> Plan:
+    """The plan of a strategy, if working it out does not take much longer than the effort."""
+    price, most = seconds(options.strategy, workload, guarantee), SECONDS[options.effort]
+    if options.strategy != "search" and price > most:
+        bound = least_error(options.strategy, workload, guarantee)
+        least = f"; a weighted variance of at least {bound:,.1f}" if bound else ""
+        raise PlanError(
+            options.strategy,
+            expected=f"at most about {most:,.0f} seconds of work at effort {options.effort}",
+            given=Plain(f"about {price:,.0f}{least}"),
+        )
+    return least_total(workload, guarantee, options, silent)
+
+
 def compared_as(options: PlanOptions) -> PlanOptions:
     """The options that strategies are compared with: those of "auto", for the total error."""
     in_turn = options.budgets != "uniform" and options.recovery == "optimal"
     return replace(options, objective="total", budgets="iterated" if in_turn else options.budgets)
-
-
-def _is_narrow(guarantee: Guarantee) -> bool:
-    """Whether whole-number noise may be mostly 0, and hence below the prediction, in groups with much budget."""
-    return isinstance(guarantee, PureDP) and guarantee.epsilon >= _NARROW * guarantee.rows_changed
-
-
-def _predicted_error(made: Plan) -> float:
-    return made.weighted_variance
-
-
-def drawn_error(made: Plan) -> float:
-    """The sum of all cell variances as drawn, each times the weight of its table."""
-    weights = np.array(made.workload.weights) * np.array(made.workload.sizes)
-    return float(weights @ drawn_table_variances(made))
 
 
 def _covered(workload: Workload) -> frozenset[Strategy]:
@@ -147,7 +153,9 @@ def _covered(workload: Workload) -> frozenset[Strategy]:
     frame = Frame.unpadded(workload)
     covered: set[Strategy] = {"residual"}
     if not Frame.natural(workload).has_padding:
-        covered |= {"base_counts", "marginals", "clusters"}
+        covered |= {"marginals"}
+        if len(workload) * sum(2 ** len(table) for table in workload) <= _MOST_SEARCHED:
+            covered |= {"base_counts", "clusters"}
     if not branchings(workload):
         covered |= {"hierarchy"}  # trees only help with ranges
         if all(set(chain) <= {2} for chain in frame.fan_outs) and not workload.leveled:
@@ -165,37 +173,3 @@ def _matrix(workload: Workload, guarantee: Guarantee, options: PlanOptions, othe
 def _residuals(workload: Workload, guarantee: Guarantee, options: PlanOptions, frame: Frame) -> Plan:
     proposal = residual.propose(workload, guarantee, frame)
     return plan_of(workload, guarantee, at_best(options, "residual"), proposal)
-
-
-def _searched(
-    workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress, tree: Plan | None = None
-) -> Plan:
-    """The plan that a search finds on the natural axes, with and without padding, or, for ranges, on the best tree."""
-    if not isinstance(guarantee, PureDP):
-        raise PlanError("strategy", expected="a pure guarantee for a search over bundles", available=["residual"])
-    if options.recovery != "optimal" or options.budgets == "uniform":
-        raise PlanError("strategy", expected="optimal recovery and budgets for a search over bundles")
-    if branchings(workload):
-        with suppress(PlanError):
-            tree = tree or best_tree(workload, guarantee, options)
-            flat = search_plan(workload, guarantee, replace(options, effort="fast"), Frame.unpadded(workload))
-            better = search_plan(workload, guarantee, options, tree.frame, also=[tree], progress=progress)
-            return min(flat, better, key=_predicted_error)
-    axes = frames(workload, guarantee)
-    plans = [
-        search_plan(workload, guarantee, options, frame, progress=_part(progress, number, len(axes)))
-        for number, frame in enumerate(axes)
-    ]
-    return min(plans, key=_predicted_error)
-
-
-def _part(progress: Progress, number: int, count: int) -> Progress:
-    """The progress of one search out of several."""
-
-    def told(stage: str, done: int, total: int | None) -> None:
-        if total is None:
-            progress(stage, done, None)
-        else:
-            progress(stage, number * total + done, count * total)
-
-    return told

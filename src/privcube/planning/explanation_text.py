@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -92,10 +93,10 @@ def _closing(found: Explanation) -> str:
         else " (A plan does not record wanted errors per table; if there were any, it was made for those.)"
     )
     name = "Yardstick" if found.limit.kind == "yardstick" else "Limit"
-    return (
-        f"{name}: a {what} of {found.limit.std_error:,.2f}; this plan is at {found.limit.ratio:.3f} times that. "
-        f"{SAYS[found.limit.kind]}{wanted}"
-    )
+    least, most = math.floor(found.limit.std_error * 100) / 100, math.ceil(found.limit.ratio * 1000) / 1000
+    if found.limit.kind == "optimum":
+        least, most = found.limit.std_error, found.limit.ratio
+    return f"{name}: a {what} of {least:,.2f}; this plan is at {most:.3f} times that. {SAYS[found.limit.kind]}{wanted}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, get_args
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from privcube.algebra.lattice import Floats
 from privcube.errors import Plain, PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import is_structured, product_groups
-from privcube.model.options import PlanOptions
+from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.sensitivity import squared_l2_of_all
@@ -144,13 +144,14 @@ def _relaxed(structure: Structure, moved: Floats, wanted: Floats, means: Floats)
 def _pure(workload: Workload, guarantee: PureDP, options: PlanOptions, wanted: Floats, progress: Progress) -> Plan:
     options, weights = replace(options, strategy="search"), _first_weights(workload, wanted)
     best = _tables_alone(workload, guarantee, options, wanted, weights)
-    for _ in range(_SEARCHES):
-        made = least_total(_weighted(workload, weights), guarantee, options, progress)
+    more = get_args(Effort)[1 : get_args(Effort).index(options.effort) + 1]
+    for effort in ("fast",) * _SEARCHES + more:  # more effort goes on from what less effort found
+        made = least_total(_weighted(workload, weights), guarantee, replace(options, effort=effort), progress)
         balanced, weights = _balanced(made, wanted, weights)
         if best is None or largest_ratio(balanced, wanted) < largest_ratio(best, wanted):
             best = balanced
     assert best is not None
-    return replace(best, workload=workload, options=replace(best.options, objective="largest"))
+    return replace(best, workload=workload, options=replace(best.options, objective="largest", effort=options.effort))
 
 
 def _tables_alone(

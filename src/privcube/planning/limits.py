@@ -9,11 +9,14 @@ W = Q'Q with the weights.
 - A workload of tables of cells is symmetric in the cells, so X may be taken symmetric, and residuals reach the bound:
   (sum_b sqrt(k_b c_b))^2 (THEORY section 4). It is the optimum. The least largest variance is a convex program with
   a certificate (`privcube.planning.minimax`).
-- Laplace noise has variance 2/epsilon^2 and columns of L1 length at most 1, hence also L2 length: twice the bound holds
-  for independent noise on rows. It is not proved for max-norm noise, where groups share a budget; there it is a
-  yardstick.
+- Under a pure guarantee, additive noise on tables of cells has a bound by volume (`privcube.planning.volume_bound`,
+  THEORY section 9): exact volumes for tables of single attributes, else the least volume that any hull of this kind
+  has. For the largest error it is applied to the mean over all cells, which is at most the largest.
+- For ranges and padded levels there is only a yardstick. Laplace noise has variance 2/epsilon^2 and columns of L1
+  length at most 1, hence also L2 length: twice the Gaussian bound holds for independent noise on rows, but it is not
+  proved for max-norm noise, where groups share a budget.
 
-See THEORY section 12.
+See THEORY sections 9 and 12.
 """
 
 from __future__ import annotations
@@ -32,18 +35,23 @@ from privcube.errors import PlanError
 from privcube.linear.block_optimum import lower_bound
 from privcube.model.frame import Frame
 from privcube.model.groups import product_groups
+from privcube.model.options import Objective
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import ZCDP, PureDP
 from privcube.model.sensitivity import squared_l2_of_all
 from privcube.model.workload import Workload
 from privcube.planning.frames import asks_for_single_cells
 from privcube.planning.minimax import largest_ratio_shares
+from privcube.planning.volume_bound import by_residuals, of_single_attributes
 from privcube.strategies import residual
 
-LimitKind = Literal["optimum", "bound", "yardstick"]
+LimitKind = Literal["optimum", "bound", "additive", "yardstick"]
 SAYS: Final[dict[LimitKind, str]] = {
     "optimum": "No linear strategy with Gaussian noise does better: it is the proven optimum.",
     "bound": "No linear strategy with Gaussian noise does better; whether any reaches it is not known.",
+    "additive": "No additive noise on these tables does better, if its density changes as little as epsilon allows for "
+    "any fraction of a record as well, as that of Laplace noise and of bundles does; whether any reaches it is not "
+    "known. It limits predicted errors: whole-number noise can be a little below its prediction.",
     "yardstick": "This is twice the bound for Gaussian noise. Independent noise on rows does no better; for bundles, "
     "whose groups share one budget, that is not proved, so it is a yardstick rather than a limit.",
 }
@@ -74,11 +82,40 @@ def limit_of(plan: Plan, own: float) -> Limit | None:
             return None
     else:
         return None
-    noise = 2 / guarantee.epsilon**2 if isinstance(guarantee, PureDP) else guarantee.unit_noise
+    pure = isinstance(guarantee, PureDP)
+    kind: LimitKind = ("additive" if alike else "yardstick") if pure else "optimum" if alike else "bound"
+    if isinstance(guarantee, PureDP):
+        noise = 1 / guarantee.epsilon**2
+        least = least_additive_variance(plan.workload, objective) if alike else 2 * least
+    else:
+        noise = guarantee.unit_noise
     variance = least * float(noise) * guarantee.max_rows_per_person**2
     std_error = math.sqrt(variance / (workload_weight(plan.workload) if objective == "total" else 1.0))
-    kind: LimitKind = "yardstick" if isinstance(guarantee, PureDP) else "optimum" if alike else "bound"
     return Limit(kind, std_error, own / std_error)
+
+
+def least_additive_variance(workload: Workload, objective: Objective = "total") -> float:
+    """A lower bound for pure, additive noise at epsilon 1: the weighted total variance, or the largest.
+
+    >>> from privcube import Schema
+    >>> binary = Workload.all_kway(Schema.from_sizes({f"a{i}": 2 for i in range(16)}), 2)
+    >>> round(least_additive_variance(binary) / binary.cells, 2)
+    24.09
+    """
+    if objective == "largest":
+        even = Workload.tables(workload.schema, list(workload))
+        return least_additive_variance(even) / workload_weight(even)
+    exact = of_single_attributes(workload)
+    if exact is not None:
+        return exact
+    structure, moved = _residuals(workload)
+    sizes = structure.frame.sizes
+    levels = structure.index.level_vectors()
+    dimensions = np.ones(len(levels))
+    for axis, chain in enumerate(sizes):
+        dimensions *= np.diff([0, *chain])[levels[:, axis]]
+    coefficients = structure.group_coefficients(np.ones(len(structure.groups)))
+    return by_residuals(coefficients, moved, dimensions)
 
 
 def least_total_variance(workload: Workload) -> float:

@@ -7,9 +7,9 @@ and Li 2013). A tree of one level, the leaves alone, is the strategy "marginals"
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from math import ceil
+from math import ceil, log, prod
 
 import numpy as np
 
@@ -37,13 +37,18 @@ def branchings(workload: Workload) -> list[int]:
     return sorted(each for each in {*range(2, 17), *exact} if 2 <= each < max(cells, default=0))
 
 
-def best_tree(workload: Workload, guarantee: Guarantee, options: PlanOptions) -> Plan:
-    """The plan of least weighted error among all trees; under a pure guarantee, levels are also bundled."""
+def best_tree(
+    workload: Workload, guarantee: Guarantee, options: PlanOptions, widths: Sequence[int] | None = None
+) -> Plan:
+    """The plan of least weighted error among all trees; under a pure guarantee, levels are also bundled.
+
+    `widths` are the branchings to try, all by default.
+    """
     plans: list[Plan] = []
-    for strategy, proposal in _trees(workload, guarantee):
+    for strategy, proposal in _trees(workload, guarantee, branchings(workload) if widths is None else widths):
         try:
             single = plan_of(workload, guarantee, at_best(options, strategy), proposal)
-        except PlanError:  # raised if a tree has far more leaves than values
+        except PlanError:  # too much padding, for instance: another branching may have less
             continue
         plans.append(single)
         if isinstance(guarantee, PureDP) and single.sources is None and len(single.groups) > 1:
@@ -54,9 +59,24 @@ def best_tree(workload: Workload, guarantee: Guarantee, options: PlanOptions) ->
     return min(plans, key=lambda made: made.weighted_variance)
 
 
-def _trees(workload: Workload, guarantee: Guarantee) -> Iterator[tuple[Strategy, Proposal]]:
-    """All trees for a workload of ranges, each with its strategy; refused ones are skipped."""
-    widths = branchings(workload)
+def promising(workload: Workload, count: int) -> list[int]:
+    """The given number of branchings that are tried first: 2, then those that pad least.
+
+    >>> from privcube.model.schema import Schema
+    >>> promising(Workload.ranges(Schema.from_sizes({"a": 1000}), ["a"]), 3)
+    [2, 10, 4]
+    """
+    cells = [workload.schema[name].cells for name in sorted(hierarchy.ranged(workload))]
+
+    def padding(width: int) -> tuple[bool, float]:
+        padded = [width ** max(1, ceil(log(count) / log(width) - 1e-9)) / count for count in cells]
+        return width > 2, prod(padded)
+
+    return sorted(branchings(workload), key=padding)[:count]
+
+
+def _trees(workload: Workload, guarantee: Guarantee, widths: Sequence[int]) -> Iterator[tuple[Strategy, Proposal]]:
+    """Trees of these branchings for a workload of ranges, each with its strategy; refused ones are skipped."""
     for branching in widths:
         with suppress(PlanError):
             yield hierarchy.NAME, hierarchy.propose(workload, guarantee, branching)

@@ -68,6 +68,11 @@ _PLANS: Final[dict[Effort, int]] = {"fast": 8, "normal": 16, "thorough": 24}
 _RUNS: Final[dict[Effort, int]] = {"fast": 1, "normal": 1, "thorough": 4}
 
 
+def seconds_of(effort: Effort) -> float:
+    """The time of a run."""
+    return _SECONDS[effort]
+
+
 class Start(NamedTuple):
     """A plan to start from: bundles, and a Gram bundle beside them if there is one."""
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from privcube.accuracy.structure import WorkloadIndex
 from privcube.errors import PlanError
-from privcube.model.bundles import Gram, Law
+from privcube.model.bundles import Gram, GramLayout, Law
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup, cells_groups, product_groups
 from privcube.model.options import Effort, PlanOptions
@@ -26,11 +26,12 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.slices import shared_cells
 from privcube.model.workload import Workload
-from privcube.planning.search.annealing import Found, Start, annealed, ranked
+from privcube.planning.search.annealing import Found, Start, annealed, ranked, seconds_of
 from privcube.planning.search.closed_form import Bundle, Choices
-from privcube.planning.search.gram import gram_columns
+from privcube.planning.search.gram import GramColumn, GramForm, gram_columns
 from privcube.planning.search.large import bundlings
 from privcube.planning.search.starts import MOST_ENTRIES, MOST_GROUPS, residual_groups, stars, starts
+from privcube.planning.search.template import is_small, template
 from privcube.planning.steps import plan_of
 from privcube.progress import PLANNING, Enough, Progress, silent
 from privcube.strategies import clusters
@@ -41,6 +42,7 @@ _BUNDLINGS: Final[dict[Effort, int]] = {"fast": 1, "normal": 4, "thorough": 8}  
 _MOST_WITH_GRAM: Final = 50_000  # residuals of a large workload for which Gram bundles are tried
 _MOST_GRAMS: Final = 10  # Gram bundles to start from
 _MOST_BESIDE: Final = 3  # of the best plans without a Gram bundle that are tried beside one
+_TEMPLATE: Final = 0.35  # time for the template, as a part of the time of a run
 _MANY_TABLES: Final = 600  # greedy coverings of more take longer than a fast search
 _MOST_SPOKEN: Final = 3_000_000  # tables times residuals: limits the size of the arrays of a search
 
@@ -65,9 +67,11 @@ def search_plan(
     choices = Choices(workload, frame, index, total_is_known=public)
     quick = options.effort == "fast" and len(workload) > _MANY_TABLES
     coverings = 0 if quick else _COVERINGS[options.effort]
-    known = [_bundles_of(made) for made in also] + _clusters(workload, guarantee, frame)
+    known = _clusters(workload, guarantee, frame)
+    known += template(choices, _TEMPLATE * seconds_of(options.effort))
     simple = starts(choices, workload, coverings, known)
-    first = ranked(choices, [start for bundles in simple for start in _with_laws(choices, bundles)])
+    before = [_start_of(choices, made) for made in also]
+    first = ranked(choices, before + [start for bundles in simple for start in _with_laws(choices, bundles)])
     candidates = sorted([*first, *_beside_gram(choices, workload, first)], key=lambda each: each.error)
     found = annealed(choices, candidates, options.effort, progress)
     return plan_of(workload, guarantee, options, _proposal(choices, found, frame, index, public))
@@ -126,14 +130,19 @@ def _proposal(choices: Choices, found: Found, frame: Frame, index: WorkloadIndex
     return Proposal.of_bundles(frame, bundles, index, laws)
 
 
-def _bundles_of(made: Plan) -> list[list[QueryGroup]]:
-    """The bundles of a plan, without the totals of sections, which follow from the other groups."""
-    bundles = []
+def _start_of(choices: Choices, made: Plan) -> Start:
+    """A plan as one to start from, without the totals of sections, which follow from the other groups."""
+    bundles, sections, gram = [], [], None
     for bundle, law in zip(made.noised_together, made.noise_laws, strict=True):
-        if not isinstance(law, Gram):
-            first = 1 if law == "section" else 0
-            bundles.append(product_groups(made.groups[group] for group in bundle[first:]))
-    return bundles
+        groups = product_groups(made.groups[group] for group in bundle)
+        if isinstance(law, Gram):
+            layout = GramLayout.of(made.frame, groups)
+            form = GramForm.of(choices, layout.blocks, tuple(layout.slicing.items()))
+            gram = None if form is None else GramColumn(form, np.array(law.weights) / sum(law.weights))
+            continue
+        bundles.append(list(dict.fromkeys(map(choices.choice, groups[1 if law == "section" else 0 :]))))
+        sections.append(law == "section")
+    return Start(bundles, gram, sections)
 
 
 def _clusters(workload: Workload, guarantee: PureDP, frame: Frame) -> list[list[list[QueryGroup]]]:
@@ -152,9 +161,11 @@ def _best_of_few(
     index: WorkloadIndex,
     progress: Progress,
 ) -> Plan:
-    """The best of a few bundlings, each evaluated exactly."""
+    """The best of a few bundlings and, for few attributes, the template; each is evaluated exactly."""
     progress(PLANNING, 0, None)
     simple = bundlings(workload, guarantee, frame, index, _BUNDLINGS[options.effort])
+    if is_small(frame):
+        simple += template(Choices(workload, frame, index), _TEMPLATE * seconds_of(options.effort))
     candidates = [Proposal.of_bundles(frame, bundles, index) for bundles in simple]
     if len(index.residuals) <= _MOST_WITH_GRAM:
         candidates += _large_gram(workload, frame, index)

@@ -1,0 +1,206 @@
+"""Which strategies are worth working out: what they cost in time, and the least error that they can have. Zone: PUBLIC.
+
+"auto" compares strategies. Some would take minutes and gigabytes only to lose, so each is judged first:
+- by time: its work is counted in entries of the structures that it needs, at fixed prices in seconds, never by a clock.
+  So a workload and an effort always give the same plan;
+- by error: Fourier coefficients and wavelets measure every residual once, each by a group of its own, so their least
+  error is a closed form. With c_b the error per unit of the variance of residual b it is (sum of c_b^(1/3))^3 times 2
+  for Laplace noise and (sum of sqrt(c_b))^2 for Gaussian noise. c_b is a product over attributes, and so are sums of
+  its powers over all b with the same attributes. So it is computed per set of attributes, not per residual.
+
+The error is a lower bound in two ways. Only tables of plain cells are counted, since any shares leave these the same
+error with or without other tables. And replaced records, whose price may fall below that of the groups one by one, are
+priced like added ones, without the total.
+
+See THEORY section 1.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from privcube.accuracy.matrix_structure import MOST_CELLS, schema_of
+from privcube.accuracy.structure import MOST_BELOW_ALL
+from privcube.algebra.lattice import Family, Floats, Part, ResidualIndex
+from privcube.errors import Plain, PlanError
+from privcube.model.options import Effort, Strategy
+from privcube.model.plan import Plan
+from privcube.model.privacy.guarantee import Guarantee, PureDP
+from privcube.model.workload import Axis, Table, Workload
+
+# Seconds for all strategies beside the search that "auto" works out, at the prices below.
+SECONDS: Final[dict[Effort, float]] = {"fast": 3.0, "normal": 10.0, "thorough": 100.0}
+
+# Prices in seconds on a core of 2024.
+_COEFFICIENT: Final = 12e-6  # a Fourier coefficient below a table
+_LEVELS: Final = 6e-6  # a choice of levels below a table
+_PADDED: Final = 30e-9  # a pair of padded cells of an attribute, encoded in bits
+_PAIR: Final = 6e-9  # a pair of tables, times attributes
+_RANGE: Final = 10e-6  # a cell of an attribute asked for by ranges
+_MATRIX: Final = 2.5e-3  # a cell, under Laplace noise
+_GAUSSIAN_MATRIX: Final = 4e-9  # a cell to the third power, under Gaussian noise
+_NARROWER: Final = 1 / 6  # at most, of the variance of whole-number Laplace noise: 1 / sinh^2 x > 1 / x^2 - 1 / 3
+
+
+@dataclass
+class Candidates:
+    """The plans that "auto" chooses from, the problems of strategies that cannot be used, and those left out."""
+
+    error: Callable[[Plan], float]
+    found: list[tuple[float, Plan]] = field(default_factory=list)
+    problems: list[PlanError] = field(default_factory=list)
+    left_out: dict[Strategy, PlanError] = field(default_factory=dict)
+
+    def attempt(self, make: Callable[[], Plan]) -> None:
+        """Make a plan, or keep the problem."""
+        try:
+            made = make()
+            self.found.append((self.error(made), made))
+        except PlanError as problem:
+            self.problems.append(problem)
+
+    @property
+    def least(self) -> float:
+        """The least error so far."""
+        return min([error for error, _ in self.found], default=np.inf)
+
+    @property
+    def best(self) -> Plan:
+        """The plan of least error; the first of several."""
+        if not self.found:
+            raise self.problems[0]
+        return min(self.found, key=lambda each: each[0])[1]
+
+
+def least_error(strategy: Strategy, workload: Workload, guarantee: Guarantee, drawn: bool = False) -> float:
+    """A lower bound on the weighted variance of a strategy with the best budgets; 0 if none is known.
+
+    With `drawn` it is one on the variance of the whole-number noise, which is less than that of continuous noise.
+
+    >>> from privcube import PureDP, Schema, plan
+    >>> workload = Workload.all_kway(Schema.from_sizes({"a": 3, "b": 4, "c": 2}), 2)
+    >>> made = plan(workload, PureDP(1), "fourier")
+    >>> round(made.weighted_variance / least_error("fourier", workload, PureDP(1)), 9)
+    1.0
+    """
+    if strategy not in ("fourier", "wavelet"):
+        return 0.0
+    plain = [number for number, table in enumerate(workload) if _is_plain(workload, table)]
+    tables = [list(workload)[number] for number in plain]
+    if not tables or sum(2 ** len(table) for table in tables) > MOST_BELOW_ALL:
+        return 0.0
+    names = sorted({str(entry) for table in tables for entry in table})
+    of_name = {name: _one_attribute(strategy, workload.schema[name].cells) for name in names}
+    place = {name: at for at, name in enumerate(names)}
+    family = Family(
+        [Part(at, (of_name[name][0], 1.0)) for at, name in enumerate(names)],
+        [tuple(sorted(place[str(entry)] for entry in table)) for table in tables],
+    )
+    index = ResidualIndex([1] * len(names), family)
+    weights = np.array(workload.weights)[plain] * np.array(workload.sizes, dtype=np.float64)[plain]
+    per_set = index.incidence(family).transposed_times(weights)
+    sets = index.level_vectors() > 0
+    if guarantee.neighbors == "replace_one":
+        per_set = np.where(sets.any(axis=1), per_set, 0.0)
+    pure = isinstance(guarantee, PureDP)
+    power = 1 / 3 if pure else 1 / 2
+    unit = guarantee.max_rows_per_person**2 * float(
+        2 / guarantee.epsilon**2 if isinstance(guarantee, PureDP) else guarantee.unit_noise
+    )
+    parts = [of_name[name][1] for name in names]
+    found = float(unit * _sum_of_powers(per_set, sets, parts, power) ** (1 / power))
+    if drawn and pure:
+        found -= _NARROWER * _sum_of_powers(per_set, sets, parts, 1.0)
+    return max(0.0, found)
+
+
+def left_out(
+    workload: Workload, guarantee: Guarantee, name: Strategy, price: float, left: float, least: float, narrow: bool
+) -> PlanError | None:
+    """Why a strategy is not worked out: it cannot win, or there is no time."""
+    if price > left:
+        work = Plain(f"about {price:,.0f} seconds of work")
+        return PlanError(name, expected="a strategy that can be worked out in the time of this effort", given=work)
+    bound = least_error(name, workload, guarantee, narrow)
+    if bound >= least:
+        error = Plain(f"a weighted variance of at least {bound:,.1f}; the best so far has {least:,.1f}")
+        return PlanError(name, expected="a strategy that may be best", given=error)
+    return None
+
+
+def seconds(strategy: Strategy, workload: Workload, guarantee: Guarantee) -> float:
+    """About how long working out a strategy takes."""
+    used = {name: workload.schema[name].cells for name in {Axis.of(entry).attribute for t in workload for entry in t}}
+    if strategy == "fourier":
+        bits = {name: 1 << (cells - 1).bit_length() for name, cells in used.items()}
+        padded = sum(bits[name] ** 2 for name, cells in used.items() if bits[name] > cells)
+        return _COEFFICIENT * _below(workload, bits) + _PADDED * padded
+    if strategy in ("wavelet", "hierarchy"):
+        levels = {name: 1 + (cells - 1).bit_length() for name, cells in used.items()}
+        return _LEVELS * _below(workload, levels) + tree_seconds(workload)
+    if strategy == "clusters":
+        return _PAIR * len(workload) ** 2 * len(used)
+    if strategy == "matrix":
+        cells = min(schema_of(workload).domain_size, MOST_CELLS + 1)
+        if cells > MOST_CELLS:
+            return 0.0  # refused at once
+        return _MATRIX * cells if isinstance(guarantee, PureDP) else _GAUSSIAN_MATRIX * cells**3
+    return _LEVELS * _below(workload, dict.fromkeys(used, 2))
+
+
+def tree_seconds(workload: Workload) -> float:
+    """About how long it takes to see what ranges ask of one tree."""
+    entries = {entry for table in workload for entry in table if Axis.of(entry).queries != "cells"}
+    return _RANGE * sum(workload.schema[Axis.of(entry).attribute].cells for entry in entries)
+
+
+def _below(workload: Workload, choices: dict[str, int]) -> float:
+    """The sum over tables of the product over attributes."""
+    return float(sum([prod([choices[Axis.of(entry).attribute] for entry in table]) for table in workload]))
+
+
+def _is_plain(workload: Workload, table: Table) -> bool:
+    """Whether all entries of a table are the cells of attributes without levels."""
+    return all(isinstance(entry, str) and entry not in workload.leveled for entry in table)
+
+
+def _sum_of_powers(per_set: Floats, sets: np.ndarray, parts: list[Floats], power: float) -> float:
+    """The sum over all residuals of a power of c_b: per set of attributes, a product of sums."""
+    sums = np.array([float(np.sum(part**power)) for part in parts])
+    known = ~(sets & (sums <= 0)).any(axis=1)
+    products = np.exp(sets[known] @ np.log(np.where(sums > 0, sums, 1.0)))
+    return float(per_set[known] ** power @ products)
+
+
+def _one_attribute(strategy: Strategy, cells: int) -> tuple[float, Floats]:
+    """What a cell asks of the total of an attribute, and c of its other residuals, or lower bounds on these."""
+    levels = (cells - 1).bit_length()
+    padded = 1 << levels
+    total = 1 / cells**2  # the padded cells are shared out, so published cells have a mean sum of padded / cells
+    if strategy == "fourier":
+        return total, _on_bits(cells, padded)
+    # Below a node without padding, a published cell differs from a plain one only above that node.
+    width = padded >> np.arange(levels + 1)  # cells of a node of each level
+    full = cells // width[:-1] * width[:-1] / cells
+    energy = full * (1 / width[1:] - 1 / width[:-1]) / padded
+    return total, np.asarray(energy * 2 ** np.arange(levels, dtype=np.float64))  # over 2 / (nodes of the level)
+
+
+def _on_bits(cells: int, padded: int) -> Floats:
+    """|Pi_b q|^2 for a published cell q of a flat attribute in bits, the mean over its cells, for all b but the total.
+
+    q is a cell plus 1 / cells on all padding. With R_b the sum of (-1)^<b, x> over the cells, that over the padding
+    is -R_b, so the mean is (1 - 2 (R_b / cells)^2 + (R_b / cells)^2) / padded, here divided by the leaves once more.
+    """
+    found = (np.arange(padded) < cells).astype(np.float64)
+    half = 1
+    while half < padded:
+        pairs = found.reshape(-1, 2, half)
+        found = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+        half *= 2
+    return np.asarray(np.maximum(1 - (found[1:] / cells) ** 2, 0.0) / padded**2)
