@@ -18,9 +18,9 @@ from privcube.accuracy.predictor import drawn_table_variances, recover
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.algebra.section import section_variances
 from privcube.errors import PlanError
-from privcube.model.bundles import Gram, GramLayout, section_shape
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, group_rows, row_weights
+from privcube.model.noise.bundles import Gram, GramLayout, section_shape
 from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.rows import strategy_matrix

@@ -26,9 +26,9 @@ import pytest
 from scipy.special import betaincinv, log_ndtr
 
 from privcube import ZCDP, ApproxDP, PureDP, Schema, Workload, plan
-from privcube.model.bundles import Gram, GramLayout, Law, row_squares
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, MatrixGroup, group_rows
+from privcube.model.noise.bundles import Gram, GramLayout, Law, row_squares
 from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan
 from privcube.planning.search.closed_form import Choices

@@ -19,7 +19,7 @@ from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model import pairs
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, group_rows, row_weights
-from privcube.model.pairs import KNOWN, alike, cost_in_shares, every_case, total_is_public
+from privcube.model.noise.pairs import KNOWN, alike, cost_in_shares, every_case, total_is_public
 from privcube.model.sensitivity import squared_l2
 from privcube.model.slices import joined, shared_cells, slice_count
 from privcube.sensitive import gate

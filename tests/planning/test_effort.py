@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import privcube as pc
 from privcube.model.options import PlanOptions
 from privcube.planning import candidates
-from privcube.planning.screening import least_error, seconds
+from privcube.planning.bounds.screening import least_error, seconds
 from privcube.planning.search import annealing
 from privcube.planning.searched import drawn_error
 from privcube.progress import COMPARING, PLANNING, Enough, silent

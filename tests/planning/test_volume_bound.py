@@ -10,8 +10,8 @@ import pytest
 from scipy.spatial import ConvexHull
 
 import privcube as pc
+from privcube.planning.bounds.volume_bound import log_section_volume
 from privcube.planning.limits import least_additive_variance
-from privcube.planning.volume_bound import log_section_volume
 
 NLTCS = pc.Schema.from_sizes({f"a{number:02d}": 2 for number in range(16)})
 ADULT = pc.Schema.from_sizes(dict(zip("abcdefgh", (9, 16, 7, 15, 6, 5, 2, 2), strict=True)))

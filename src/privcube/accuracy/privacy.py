@@ -27,7 +27,6 @@ from privcube.accuracy.blocks.price import block_move, check_blocks
 from privcube.accuracy.pricing.pairs import Meets, Noised, dearest_exchange
 from privcube.algebra.hashing import bucket_and_sign
 from privcube.errors import Plain, PlanError
-from privcube.model.bundles import Gram
 from privcube.model.documents.plans import digest_of, plan_document
 from privcube.model.frame import Frame
 from privcube.model.groups import (
@@ -42,6 +41,7 @@ from privcube.model.groups import (
     row_weights,
 )
 from privcube.model.matrices.block_price import squared_move
+from privcube.model.noise.bundles import Gram
 from privcube.model.plan import Plan
 from privcube.model.privacy.gaussian_profile import at_most
 from privcube.model.privacy.guarantee import ApproxDP, Guarantee, PureDP

@@ -7,7 +7,7 @@ Formal guarantee. With the noise stated here, a group or bundle costs at most it
 (`privcube.model.sensitivity`). The shares are whole numbers over one denominator and sum to at most the denominator, so
 by composition the whole plan costs at most epsilon, or rho; `__post_init__` checks this in whole numbers. If records
 are replaced, the sum may be larger, as long as no pair of records costs more than the denominator
-(`privcube.model.pairs`); that is checked in whole numbers, too.
+(`privcube.model.noise.pairs`); that is checked in whole numbers, too.
 
 See THEORY sections 3 and 10.
 """
@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import Plain, PlanError
-from privcube.model.bundles import Gram, Law, check_law, told_by, variance_factors
 from privcube.model.documents.plans import changed_plan, digest_of, plan_document, plan_parts
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, group_rows, has_helmert, has_squares
+from privcube.model.noise.bundles import Gram, Law, check_law, told_by, variance_factors
+from privcube.model.noise.pairs import cost_in_shares, costs_nothing
 from privcube.model.options import PlanOptions
-from privcube.model.pairs import cost_in_shares, costs_nothing
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.sensitivity import largest_l1, noise_variances, squared_l2
 from privcube.model.workload import Entry, Table, Workload, canonical, table_name

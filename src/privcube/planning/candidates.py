@@ -1,6 +1,6 @@
 """The plan with the least total error, of one strategy or of all that "auto" tries. Zone: PUBLIC.
 
-Strategies are left out where they cannot win or would take too long (`privcube.planning.screening`), and more effort
+Strategies are left out where they cannot win or would take too long (`privcube.planning.bounds.screening`), and more effort
 leaves out fewer.
 """
 
@@ -18,8 +18,8 @@ from privcube.model.options import PlanOptions, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Workload
+from privcube.planning.bounds.screening import SECONDS, Candidates, least_error, left_out, seconds
 from privcube.planning.frames import asks_for_single_cells, frames, with_cells
-from privcube.planning.screening import SECONDS, Candidates, least_error, left_out, seconds
 from privcube.planning.searched import is_narrow, judge, searched, tree_in_time
 from privcube.planning.steps import at_best, plan_of
 from privcube.planning.trees import branchings

@@ -1,7 +1,7 @@
 """The best budgets if a record is replaced: the dearest pair of records counts, not each group's own. Zone: PUBLIC.
 
 With share x_g of the budget, group g adds a_g / x_g^p to the error (p = 1 under Gaussian noise, 2 under a pure
-guarantee), and a pair of records of case s costs sum_g r_g(s) x_g (`privcube.model.pairs`). The task is
+guarantee), and a pair of records of case s costs sum_g r_g(s) x_g (`privcube.model.noise.pairs`). The task is
   minimize sum_g a_g / x_g^p subject to sum_g r_g(s) x_g <= 1 for every case s.
 For any weights m of the cases that sum to 1, the mean ratio r_g(m) gives a single constraint, which is weaker. By
 Hoelder's inequality its best shares are x_g ~ (a_g / r_g(m))^(1/(p+1)) and its least error, a lower bound, is
@@ -27,7 +27,7 @@ from privcube.algebra.grids import differenced
 from privcube.algebra.lattice import Floats, Integers
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, is_structured, product_groups
-from privcube.model.pairs import Bundles, Pairs, Term, alike, every_case
+from privcube.model.noise.pairs import Bundles, Pairs, Term, alike, every_case
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 
 _CLOSE: Final = 3e-4  # error over the lower bound, minus 1: far below any effect on a choice between plans

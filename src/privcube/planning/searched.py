@@ -21,8 +21,8 @@ from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Workload
+from privcube.planning.bounds.screening import SECONDS, tree_seconds
 from privcube.planning.frames import frames
-from privcube.planning.screening import SECONDS, tree_seconds
 from privcube.planning.search.search import search_plan
 from privcube.planning.trees import best_tree, branchings, promising
 from privcube.progress import Enough, Progress, silent

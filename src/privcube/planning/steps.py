@@ -12,7 +12,7 @@ error in one of its two arguments, so alternating them never increases it (THEOR
 A plan stores budgets as whole shares of a fixed denominator. They sum to it exactly, so the cost of a plan, as a
 fraction, equals its guarantee, regardless of floating-point rounding. If records are replaced, what counts is the
 dearest pair of records (`privcube.planning.replaced`), and the total costs nothing if it is public: it is then measured
-as well, with a share so large that its noise hardly matters (`privcube.model.pairs`).
+as well, with a share so large that its noise hardly matters (`privcube.model.noise.pairs`).
 
 See THEORY sections 1.2, 2.1 and 10.
 """
@@ -33,11 +33,11 @@ from privcube.accuracy.structure import Structure
 from privcube.algebra.budgets import gaussian_budgets, laplace_budgets
 from privcube.algebra.lattice import Floats, Incidence, Integers
 from privcube.errors import Plain, PlanError
-from privcube.model.bundles import Law, told_by, variance_factors
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, is_structured
+from privcube.model.noise.bundles import Law, told_by, variance_factors
+from privcube.model.noise.pairs import KNOWN, costs_nothing, total_is_public
 from privcube.model.options import PlanOptions, Strategy
-from privcube.model.pairs import KNOWN, costs_nothing, total_is_public
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.sensitivity import largest_l1, squared_l2_of_all

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from privcube.accuracy.layout import Layout
 from privcube.accuracy.privacy import is_within, may_lose_rows
 from privcube.errors import Plain, PlanError
-from privcube.model.bundles import Gram, GramLayout, row_squares, section_shape
 from privcube.model.groups import row_weights
+from privcube.model.noise.bundles import Gram, GramLayout, row_squares, section_shape
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.slices import joined, shared_cells, slice_count

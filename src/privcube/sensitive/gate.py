@@ -41,7 +41,6 @@ from numpy.typing import NDArray
 from privcube.accuracy.layout import Layout
 from privcube.accuracy.privacy import verify_privacy
 from privcube.errors import PlanError
-from privcube.model.bundles import Gram, GramLayout, row_squares, section_shape
 from privcube.model.groups import (
     Block,
     BlockGroup,
@@ -53,6 +52,7 @@ from privcube.model.groups import (
     row_weights,
 )
 from privcube.model.measurements import Measurements
+from privcube.model.noise.bundles import Gram, GramLayout, row_squares, section_shape
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.slices import joined, shared_cells, slice_count, slice_rows

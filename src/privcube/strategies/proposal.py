@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from privcube.accuracy.structure import WorkloadIndex
-from privcube.model.bundles import Law
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, PartKind, QueryGroup
+from privcube.model.noise.bundles import Law
 from privcube.model.workload import Workload
 
 

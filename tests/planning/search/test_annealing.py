@@ -15,9 +15,9 @@ from reference_figures import workload as reference_workload
 import privcube as pc
 from privcube.accuracy.predictor import drawn_table_variances
 from privcube.accuracy.structure import Structure
-from privcube.model.bundles import told_by, variance_factors
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, cells_groups
+from privcube.model.noise.bundles import told_by, variance_factors
 from privcube.model.sensitivity import bundle_factors
 from privcube.model.slices import shared_cells
 from privcube.planning import candidates

@@ -15,7 +15,7 @@ import numpy as np
 from privcube.algebra.bundle_moments import gram_fourth_cumulant
 from privcube.algebra.lattice import Floats
 from privcube.algebra.section import GroupWeights, section_fourth_moment
-from privcube.model.bundles import Gram, GramLayout, Law, section_shape
+from privcube.model.noise.bundles import Gram, GramLayout, Law, section_shape
 from privcube.model.plan import Plan
 from privcube.model.slices import shared_cells, slice_rows
 

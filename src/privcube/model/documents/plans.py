@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from privcube.errors import Plain, PlanError
 from privcube.model.amounts import decimal_text
-from privcube.model.bundles import Gram, Law
 from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, schema_from, where_document
 from privcube.model.documents.json_reader import strict_json
 from privcube.model.documents.plan_groups import (
@@ -20,6 +19,7 @@ from privcube.model.documents.plan_groups import (
 )
 from privcube.model.documents.toml_reader import Section
 from privcube.model.frame import Frame, FrameKind
+from privcube.model.noise.bundles import Gram, Law
 from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import Calibration, Neighbors, guarantee_from
 from privcube.model.workload import Axis, Workload

@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 from privcube.accuracy.structure import WorkloadIndex
 from privcube.algebra.lattice import Floats
 from privcube.algebra.section import log_volume
-from privcube.model.bundles import LARGEST_SECTION, MOST_ON_SECTION
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup, part_rows
+from privcube.model.noise.bundles import LARGEST_SECTION, MOST_ON_SECTION
 from privcube.model.workload import Workload
 
 Choice = tuple[int, ...]  # per axis the number of an option; 0 is nothing

@@ -24,9 +24,9 @@ from typing import Final
 import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
-from privcube.model.bundles import MOST_COORDINATES, Gram
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup, group_rows
+from privcube.model.noise.bundles import MOST_COORDINATES, Gram
 from privcube.model.slices import Slicing
 from privcube.planning.search.closed_form import NEVER, Choices
 

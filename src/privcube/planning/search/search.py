@@ -17,11 +17,11 @@ import numpy as np
 
 from privcube.accuracy.structure import WorkloadIndex
 from privcube.errors import PlanError
-from privcube.model.bundles import Gram, GramLayout, Law
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup, cells_groups, product_groups
+from privcube.model.noise.bundles import Gram, GramLayout, Law
+from privcube.model.noise.pairs import total_is_public
 from privcube.model.options import Effort, PlanOptions
-from privcube.model.pairs import total_is_public
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.slices import shared_cells
@@ -71,7 +71,8 @@ def search_plan(
     known += template(choices, _TEMPLATE * seconds_of(options.effort))
     simple = starts(choices, workload, coverings, known)
     before = [_start_of(choices, made) for made in also]
-    first = ranked(choices, before + [start for bundles in simple for start in _with_laws(choices, bundles)])
+    by_law = [ranked(choices, _with_laws(choices, bundles))[0] for bundles in simple]  # under the better law
+    first = sorted([*ranked(choices, before), *by_law], key=lambda each: each.error)
     candidates = sorted([*first, *_beside_gram(choices, workload, first)], key=lambda each: each.error)
     found = annealed(choices, candidates, options.effort, progress)
     return plan_of(workload, guarantee, options, _proposal(choices, found, frame, index, public))

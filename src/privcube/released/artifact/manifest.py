@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from privcube.errors import ArtifactError, Plain, listed
 from privcube.model.amounts import decimal_text
-from privcube.model.bundles import Gram, Law
+from privcube.model.noise.bundles import Gram, Law
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP, guarantee_from
 from privcube.version import __version__
