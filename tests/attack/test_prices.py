@@ -125,10 +125,10 @@ def test_helmert_rows_below_several_nodes_are_priced() -> None:
 def test_a_few_children_stand_for_all(kind: str, parents: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What some children of a large node meet is what children do meet, and the extremes are among it."""
     weights = tuple(j * (j + 1) for j in range(1, 90)) if kind == "helmert" else ()
-    shape = privacy._Shape(parents, 90, kind, weights)  # type: ignore[arg-type]
-    few = privacy._meetings.__wrapped__(shape)
+    shape = privacy.Shape(parents, 90, kind, weights)  # type: ignore[arg-type]
+    few = privacy.meetings.__wrapped__(shape)
     monkeypatch.setattr(privacy, "_ALL_CHILDREN", 90)
-    every = privacy._meetings.__wrapped__(shape)
+    every = privacy.meetings.__wrapped__(shape)
     assert few <= every
     for extreme in (min, max):
         assert extreme(each.inner for each in few) == extreme(each.inner for each in every)
@@ -137,7 +137,7 @@ def test_a_few_children_stand_for_all(kind: str, parents: int, monkeypatch: pyte
 
 
 def test_the_l1_of_exchanged_records_is_twice_that_of_one() -> None:
-    shape = privacy._Shape(1, 4, "helmert", (2, 6, 12))
+    shape = privacy.Shape(1, 4, "helmert", (2, 6, 12))
     assert privacy._product_move((shape,), False).l1 == 3  # a cell meets 1, 1, 1, or -1, 1, 1, or -2, 1, or -3
     assert privacy._product_move((shape, shape), True).l1 == 18
 

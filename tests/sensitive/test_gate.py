@@ -353,9 +353,9 @@ def test_a_group_of_many_axes_is_priced_in_no_time() -> None:
     group = tuple(GroupPart(axis, 1, "helmert") for axis in range(40))
     moved = privacy._largest_move(made.frame, group[:3], True, {}).squares
     assert moved == sensitivity.squared_l2(guarantee, made.frame, group[:3])
-    contrasts = tuple(privacy._Shape(1, 2, "contrast", ()) for _ in range(60))
+    contrasts = tuple(privacy.Shape(1, 2, "contrast", ()) for _ in range(60))
     assert privacy._product_move(contrasts, True) == (2, 4)
-    mixed = tuple(privacy._Shape(2, n, "helmert", tuple(j * (j + 1) for j in range(1, n))) for n in range(3, 43))
+    mixed = tuple(privacy.Shape(2, n, "helmert", tuple(j * (j + 1) for j in range(1, n))) for n in range(3, 43))
     least = max(Fraction(1, n) / Fraction(n - 1, n) for n in range(3, 43))
     whole = math.prod((Fraction(n - 1, n) for n in range(3, 43)), start=Fraction(1))
     assert privacy._product_move(mixed, True).squares == 2 * whole * (1 + least)

@@ -1,6 +1,6 @@
 """Fourth moments of sums over bundles, for intervals. Zone: PUBLIC.
 
-See THEORY section 11.1.
+See THEORY sections 7 and 11.1.
 """
 
 from __future__ import annotations

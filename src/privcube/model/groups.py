@@ -7,12 +7,12 @@ For some axes of the frame, a group picks a level and what to measure there; all
 - squares: for every cell one level up, the entrywise products of two of its Helmert rows, or of one with itself.
 Groups of cells and contrasts have disjoint rows with entries 0, +1, -1, and every record falls into exactly one of
 them: the paper's grouping property (definition 3.1) with C_r = 1. The partitions of a sketch are such groups without
-the product structure. Helmert rows overlap and are for Gaussian noise or Gram bundles (`privcube.model.noise.bundles`), which
-alone have squares: row j of an axis has squared norm j (j+1),
-and with noise of variance sigma^2 j (j+1) (products over axes) the rows are equivalent to orthonormal rows with
-variance sigma^2. Any record then moves an axis by 1 - 1/f in squared length (THEORY section 4). A matrix group is any
-matrix of whole numbers over the cells of a few attributes; its columns show how far a record moves it. A block group
-has several such matrices, each times the Helmert rows of some other attributes (`privcube.model.matrices.block_price`).
+the product structure. Helmert rows overlap and are for Gaussian noise, or for Gram bundles, which alone have squares
+(`privcube.model.noise.bundles`). Row j of an axis has squared norm j (j+1), and with noise of variance sigma^2 j (j+1)
+(products over axes) the rows are equivalent to orthonormal rows with variance sigma^2. Any record then moves an axis by
+1 - 1/f in squared length (THEORY section 4). A matrix group is any matrix of whole numbers over the cells of a few
+attributes; its columns show how far a record moves it. A block group has several such matrices, each times the Helmert
+rows of some other attributes (`privcube.model.matrices.block_price`).
 
 See THEORY sections 2, 12 and 12.1.
 """

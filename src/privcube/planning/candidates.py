@@ -1,6 +1,6 @@
 """The plan with the least total error, of one strategy or of all that "auto" tries. Zone: PUBLIC.
 
-Strategies are left out where they cannot win or would take too long (`privcube.planning.bounds.screening`), and more effort
+Strategies are left out where they cannot win or would take too long (`planning.bounds.screening`), and more effort
 leaves out fewer.
 """
 

@@ -9,7 +9,7 @@ W = Q'Q with the weights.
 - A workload of tables of cells is symmetric in the cells, so X may be taken symmetric, and residuals reach the bound:
   (sum_b sqrt(k_b c_b))^2 (THEORY section 4). It is the optimum. The least largest variance is a convex program with
   a certificate (`privcube.planning.minimax`).
-- Under a pure guarantee, additive noise on tables of cells has a bound by volume (`privcube.planning.bounds.volume_bound`,
+- Under a pure guarantee, additive noise on tables of cells has a bound by volume (`planning.bounds.volume_bound`,
   THEORY section 9): exact volumes for tables of single attributes, else the least volume that any hull of this kind
   has. For the largest error it is applied to the mean over all cells, which is at most the largest.
 - For ranges and padded levels there is only a yardstick. Laplace noise has variance 2/epsilon^2 and columns of L1

@@ -22,7 +22,7 @@ Formal guarantee. What becomes of a record, its codes or that it is left out, de
 alone. So data sets that differ in the records of one unit still differ in the records of that unit alone once they are
 cleaned. The bound on rows per person, applied to what is left, keeps at most c of them (`privcube.sensitive.units`).
 Under replace_one a unit may lose records or gain some. If a record can be left out, the noise covers that, too: a
-record alone is priced beside the exchange of two, and the number of records is not public (`privcube.model.noise.pairs`).
+record alone is priced beside the exchange of two, and the number of records is not public (`model.noise.pairs`).
 """
 
 from __future__ import annotations

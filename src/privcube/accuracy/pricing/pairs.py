@@ -1,6 +1,6 @@
 """The dearest exchange of one record for another, a second time, from the inner products of columns. Zone: PUBLIC.
 
-The planner has formulas for the cosines of records (`privcube.model.noise.pairs`); nothing here uses them. A part of a group
+The planner has formulas for the cosines of records (`model.noise.pairs`); nothing here uses them. A part of a group
 comes with three inner products of the columns of two records on its axis, found from the rows themselves: if both fall
 into the same cell, into different children of one node, or below different nodes. An axis on which they agree down to
 a level, and differ from there on, selects one of the three for every part on that axis. So an exchange is one choice of

@@ -42,6 +42,7 @@ _BUNDLINGS: Final[dict[Effort, int]] = {"fast": 1, "normal": 4, "thorough": 8}  
 _MOST_WITH_GRAM: Final = 50_000  # residuals of a large workload for which Gram bundles are tried
 _MOST_GRAMS: Final = 10  # Gram bundles to start from
 _MOST_BESIDE: Final = 3  # of the best plans without a Gram bundle that are tried beside one
+_BETTER: Final = 0.98  # times the error of the best start without a Gram bundle: what one with it must stay below
 _TEMPLATE: Final = 0.35  # time for the template, as a part of the time of a run
 _MANY_TABLES: Final = 600  # greedy coverings of more take longer than a fast search
 _MOST_SPOKEN: Final = 3_000_000  # tables times residuals: limits the size of the arrays of a search
@@ -105,7 +106,8 @@ def _beside_gram(choices: Choices, workload: Workload, first: Sequence[Found]) -
             candidates += [Start(bundles, column) for bundles in rest if all(bundles)]
         candidates += [found.start._replace(gram=column) for found in first[:_MOST_BESIDE]]
     fits = [start for start in candidates if len(start.bundles) * choices.residuals <= MOST_ENTRIES]
-    return ranked(choices, fits)
+    most = _BETTER * first[0].error  # beside a plan that has everything, a Gram bundle is at least no loss
+    return [found for found in ranked(choices, fits) if found.error < most]
 
 
 def _proposal(choices: Choices, found: Found, frame: Frame, index: WorkloadIndex, public: bool) -> Proposal:

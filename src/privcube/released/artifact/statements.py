@@ -22,6 +22,7 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.cautions import cautions, is_weak
 from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee, PureDP
 from privcube.released.artifact.manifest import CONFIDENCE, amounts_text, noise_of
+from privcube.released.artifact.noise_words import drawn_words
 
 _WIDTH: Final = 120  # characters in a line of PRIVACY.md
 _NOT_PROMISED: Final = (
@@ -40,25 +41,6 @@ _ONE_ROW: Final = (  # a plan does not know whether people were told apart and a
     "several do."
 )
 _VARIANT: Final = {"pure": "Pure DP", "approx": "Approximate DP", "zcdp": "Zero-concentrated DP"}
-_DRAWN: Final = {
-    "discrete Laplace": "Every count of a group received independent discrete Laplace noise of the group's scale.",
-    "discrete Gaussian": "Every count of a group received independent discrete Gaussian noise of the group's variance; "
-    "where rows are contrasts of many cells, the variance is multiplied by the squared length of the row.",
-    "rounded Gaussian": "Every count of a group received independent Gaussian noise of the group's variance, rounded "
-    "to the nearest whole number; where rows are contrasts of many cells, the variance is multiplied by the squared "
-    "length of the row. Counts are whole numbers, so that rounding takes nothing from the guarantee.",
-    "discrete max-norm": "The counts of a bundle of groups received joint noise, whose probability falls with the "
-    "largest L1 norm among the groups of the bundle.",
-    "rounded section": "The counts of a bundle on a section received such joint noise in real numbers, with equal sums "
-    "for all its groups of cells, as one record more or less changes all of these sums alike; it was rounded to whole "
-    "numbers.",
-    "rounded Gram": "A Gram bundle describes every record by a vector of fixed length and publishes the sum of the "
-    "products of its entries; it received the difference of two random Wishart matrices, rounded to whole numbers.",
-}
-_SLICED: Final = (
-    "If all groups of a bundle count some attributes, each cell of these received its own draw. Counts are whole "
-    "numbers, so that rounding takes nothing from the guarantee."
-)
 
 
 # For people
@@ -239,22 +221,11 @@ def mechanism(plan: Plan) -> list[str]:
     return [
         f"A plan was made before any record was read (strategy {plan.options.strategy}, {plan.options.budgets} "
         f"budgets). It asks for {counted(plan.rows)} {counts} in {groups}, and divides the budget among them in exact "
-        f"fractions. {_drawn(noise.mechanism)}",
+        f"fractions. {drawn_words(noise.mechanism)}",
         f"The {noise.parameter} {span}; it follows exactly from plan.json. Counts and noise are whole numbers; the "
         "noise is drawn exactly, with the operating system's random generator and without floating-point numbers. "
         "The noisy counts are in measurements.parquet; all tables follow from them and from plan.json.",
     ]
-
-
-def _drawn(mechanism: str) -> str:
-    """How noise was added, for every mechanism in turn."""
-    names = mechanism.split(" and ")
-    sentences = [_DRAWN[name] for name in names]
-    if len(names) > 1 and names[0] == "discrete Laplace":
-        sentences[0] = "Every count of a group outside bundles received independent discrete Laplace noise."
-    if names[-1] in ("discrete max-norm", "rounded section", "rounded Gram"):
-        sentences.append(_SLICED)
-    return " ".join(sentences)
 
 
 def post_processing(plan: Plan) -> str:
