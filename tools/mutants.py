@@ -5,11 +5,12 @@ Cosmic Ray itself writes each mutant over the source and starts a new interprete
 it is, and a mutant is tried in one or two forked processes.
 
 First, where only the body of a function changed: a process that has collected the tests already is forked, the
-function gets its new code, and tests run until one fails, those first that killed most mutants so far. This costs as
-much as the test that kills. Test modules may have called the function before, while they were collected: they hold what
-the true code made. Then a mutant that survives is tried a second time, and so is each tenth that was killed, with the
-test that killed it. The second time, and the only time where something else changed (a constant, a decorator, a field),
-the mutant is handed to the import system of a process that has loaded nothing of privcube and of its tests.
+function gets its new code, and tests run until one fails. Only tests run that call the function (this is noted once,
+with all caches empty), those first that killed most mutants of it so far. So a mutant costs as much as the test that
+kills it. Test modules may have called the function before, while they were collected: they hold what the true code
+made. Then a mutant that survives is tried a second time, and so is each tenth that was killed, with the test that
+killed it. The second time, and the only time where something else changed (a constant, a decorator, a field), the
+mutant is handed to the import system of a process that has loaded nothing of privcube and of its tests.
 
     python tools/mutants.py                 # all modules; PRIVCUBE_MUTANTS=10 tries one mutant in ten
     python tools/mutants.py slices zcdp     # modules whose path has one of these words
@@ -33,12 +34,12 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from functools import _lru_cache_wrapper
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import _lru_cache_wrapper, partial
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import cosmic_ray.mutating
 import cosmic_ray.plugins
@@ -58,6 +59,9 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
     "sensitive/ledger/memory.py": ("model/privacy/test_composition.py",),
     "model/privacy/guarantee.py": ("model/privacy/test_guarantee.py", "model/documents/test_spec.py"),
     "model/privacy/zcdp.py": ("model/privacy/test_zcdp.py",),
+    "model/privacy/gaussian_profile.py": ("model/privacy/test_gaussian_profile.py",),
+    "algebra/normal.py": ("algebra/test_normal.py", "model/privacy/test_gaussian_profile.py"),
+    "algebra/directed.py": ("algebra/test_normal.py", "model/privacy/test_gaussian_profile.py"),
     "model/slices.py": ("attack/test_prices.py", "model/test_slices.py"),
     "model/sensitivity.py": (
         "attack/test_prices.py",
@@ -76,7 +80,10 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
             "gaussian": ("test_distributions", "test_wide_gaussian"),
             "gaussian_tails": ("test_distributions", "test_wide_gaussian"),
             "laplace": ("test_distributions",),
+            "lazy_normal": ("test_rounded_gaussian",),
             "max_norm": ("test_max_norm",),
+            "normal_tails": ("test_rounded_gaussian",),
+            "rounded_gaussian": ("test_rounded_gaussian",),
             "tables": ("test_distributions",),
             "weights": ("test_distributions", "test_max_norm"),
             "wide_gaussian": ("test_wide_gaussian",),
@@ -268,88 +275,139 @@ class _NoServers:
         ]
 
 
+class _Clock:
+    """Notes how long a test takes."""
+
+    def start(self) -> None:
+        """Before the test."""
+        self._start = time.process_time()
+
+    def stop(self) -> float:
+        """Seconds."""
+        return time.process_time() - self._start
+
+
+class _Calls:
+    """Notes which functions of a module a test calls, with nothing remembered from tests before it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def start(self) -> None:
+        """Before the test."""
+        self._called: set[str] = set()
+        for each in gc.get_objects():
+            if isinstance(each, _lru_cache_wrapper) and each.__module__.startswith("privcube"):
+                each.cache_clear()
+        sys.setprofile(self._seen)
+
+    def stop(self) -> list[str]:
+        """Their qualified names; a function inside another counts as that one."""
+        sys.setprofile(None)
+        return sorted(self._called)
+
+    def _seen(self, frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename == self._path:
+            self._called.add(frame.f_code.co_qualname.partition(".<locals>")[0])
+
+
 class _Trials:
     """As a plugin of pytest: when tests are collected, try each mutant in a fork, and write which test killed it."""
 
     def __init__(self, module: str, tried: Sequence[Mutant], answers: int) -> None:
         self.module, self.tried, self.answers = module, tried, answers
         self.path = str(SOURCE / module)
-        self.called: set[str] = set()
-        sys.setprofile(self._seen)
-
-    def _seen(self, frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename == self.path:
-            self.called.add(frame.f_code.co_qualname)
+        self.calls = _Calls(self.path)
+        self.calls.start()
 
     def _answer(self, answer: object) -> None:
         os.write(self.answers, json.dumps(answer).encode() + b"\n")
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In the place of running the tests."""
-        sys.setprofile(None)
+        collected = self.calls.stop()
         functions: dict[str, list[FunctionType]] = defaultdict(list)
         for each in gc.get_objects():
             if isinstance(each, FunctionType) and each.__code__.co_filename == self.path:
                 functions[each.__code__.co_qualname].append(each)
-        for each in gc.get_objects():
-            if isinstance(each, _lru_cache_wrapper) and each.__module__.startswith("privcube"):
-                each.cache_clear()
-        items = list(session.items)
-        takes = dict.fromkeys((item.nodeid for item in items), 0.0)
-        kills = dict.fromkeys(takes, 0)
+        takes: dict[str, float] = dict(self._noted(session, session.items, _Clock()))
+        items = [item for item in session.items if takes.get(item.nodeid, 0) <= _SLOW]
+        calls: dict[str, list[str]] = dict(self._noted(session, items, self.calls))
+        if len(takes) < len(session.items) or len(calls) < len(items):
+            return True  # one fails without any mutant
+        self._answer([item.nodeid for item in items])
+        kills: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)  # by the functions that changed
         before = (SOURCE / self.module).read_text(encoding="utf-8")
-        for mutant in (None, *self.tried):
-            changed = {} if mutant is None else _changed_functions(before, mutant.source)
+        for mutant in self.tried:
+            changed = _changed_functions(before, mutant.source)
             if changed is None or not all(functions.get(name) for name in changed):
                 self._answer([None, False])
                 continue
-            items.sort(key=lambda item: (-kills[item.nodeid], takes[item.nodeid]))
-            reader, writer = os.pipe()
-            child = os.fork()
-            if not child:
-                for name, code in changed.items():
-                    for function in functions[name]:
-                        function.__code__ = code
-                _limit(600)
-                self._try(session, items, takes, writer, mutant is None)
-            os.close(writer)
-            with os.fdopen(reader) as pipe:  # ends with the child
-                said = pipe.read().splitlines()
-            status = _ended(child, 1)
-            if mutant is None:
-                if status:
-                    break
-                takes = dict(map(json.loads, said))
-                slow = [name for name, taken in takes.items() if taken > _SLOW]
-                items = [item for item in items if item.nodeid not in slow]
-                self._answer(slow)
-                continue
-            killer = None if status == 0 else json.loads(said[-1])[0] if said else items[0].nodeid
+            killed = kills[tuple(changed)]
+            concerned = [item for item in items if not changed.keys().isdisjoint(calls[item.nodeid])]
+            concerned.sort(key=lambda item: (-killed[item.nodeid], takes[item.nodeid]))
+            new = [(function, code) for name, code in changed.items() for function in functions[name]]
+            status, said = _forked(partial(self._try, session, concerned, takes, new))
+            killer = None if status == 0 else said[-1] if said else items[0].nodeid
             if killer is not None:
-                kills[killer] += 1
-            self._answer([killer, self.called.isdisjoint(changed)])
+                killed[killer] += 1
+            self._answer([killer, changed.keys().isdisjoint(collected)])
         return True
 
-    def _try(
-        self, session: pytest.Session, items: list[pytest.Item], takes: dict[str, float], writer: int, all_of_it: bool
-    ) -> NoReturn:
-        """Run the tests up to the first failure, saying which one begins or, at first, how long each takes."""
-        start = time.process_time()
-        try:
-            for item, following in zip(items, [*items[1:], None], strict=True):
-                if not all_of_it:
-                    os.write(writer, json.dumps([item.nodeid, 0]).encode() + b"\n")
-                    seconds = int(time.process_time() + 3 + 5 * takes[item.nodeid])
-                    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
+    def _noted(self, session: pytest.Session, items: Sequence[pytest.Item], note: _Clock | _Calls) -> list[Any]:
+        """What is noted of each test; the list ends with the first that fails."""
+
+        def run(writer: int) -> None:
+            for item, following in _with_next(items):
+                note.start()
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                noted = note.stop()
                 if session.testsfailed:
-                    os._exit(1)
-                if all_of_it:
-                    taken, start = time.process_time() - start, time.process_time()
-                    os.write(writer, json.dumps([item.nodeid, taken]).encode() + b"\n")
+                    return
+                os.write(writer, json.dumps([item.nodeid, noted]).encode() + b"\n")
+
+        return _forked(run)[1]
+
+    def _try(
+        self,
+        session: pytest.Session,
+        items: Sequence[pytest.Item],
+        takes: dict[str, float],
+        new: Sequence[tuple[FunctionType, CodeType]],
+        writer: int,
+    ) -> None:
+        """Run the tests up to the first failure, saying which one begins."""
+        for function, code in new:
+            function.__code__ = code
+        for item, following in _with_next(items):
+            os.write(writer, json.dumps(item.nodeid).encode() + b"\n")
+            seconds = int(time.process_time() + 3 + 5 * takes[item.nodeid])
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.testsfailed:
+                os._exit(1)
+
+
+def _with_next(items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.Item | None]]:
+    """Each test and the one that follows it."""
+    return zip(items, [*items[1:], None], strict=True) if items else iter(())
+
+
+def _forked(work: Callable[[int], None]) -> tuple[int, list[Any]]:
+    """Run something in a fork; how that ended, and the lines of JSON that it wrote to the pipe it was given."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            _limit(600)
+            work(writer)
             os._exit(0)
         finally:
             os._exit(2)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:  # ends with the child
+        said = [json.loads(line) for line in pipe]
+    return _ended(child, 1), said
 
 
 def _changed_functions(before: str, after: str) -> dict[str, CodeType] | None:
@@ -388,20 +446,22 @@ def _codes(code: CodeType) -> dict[str, CodeType]:
     return found
 
 
-def killers(module: str, tried: Sequence[Mutant]) -> tuple[list[str], list[tuple[str | None, bool]]]:
-    """Tests that are left out, as they take long; for each mutant the test that kills it, and if that is sure."""
+def killers(module: str, tried: Sequence[Mutant]) -> Iterator[Any]:
+    """First the tests that are quick enough; then for each mutant the test that kills it, and if that is sure."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         os.close(reader)
         _run_tests([str(PROJECT / "tests" / name) for name in KILLERS[module]], _Trials(module, tried, writer))
     os.close(writer)
+    answers = 0
     with os.fdopen(reader) as pipe:
-        answers = [json.loads(line) for line in pipe]
+        for line in pipe:
+            answers += 1
+            yield json.loads(line)
     os.waitpid(child, 0)
-    if len(answers) != 1 + len(tried):
+    if answers != 1 + len(tried):
         raise SystemExit(f"{module}: the tests fail without any mutant, or their process did")
-    return answers[0], answers[1:]
 
 
 def _preload() -> None:
@@ -435,6 +495,56 @@ def excuses() -> dict[tuple[str, str, str], str]:
     }
 
 
+class Counts(NamedTuple):
+    """Of one module: mutants, how many were killed, survivors known to be equivalent, wrong lines of that list."""
+
+    tried: int
+    killed: int
+    equivalent: int
+    wrong: int
+
+
+def counts_of(module: str, every: int, excused: set[tuple[str, str]]) -> Counts:
+    """Try one in so many mutants of a module, and print those that survive."""
+    made = list(mutants(module))
+    wrong = excused - {(mutant.before, mutant.after) for mutant in made}
+    for before, after in wrong:
+        print(f"  {module}: excused but never made: {before}  ->  {after}", flush=True)
+    made = made[::every]
+    survivors: list[Mutant] = []
+    unsure: list[tuple[Mutant, str | None]] = []
+    often: Counter[str] = Counter()
+
+    def survived(mutant: Mutant) -> None:
+        survivors.append(mutant)
+        if (mutant.before, mutant.after) not in excused:
+            print(f"  survived  {mutant.title}", flush=True)
+
+    answers = killers(module, made)
+    tests: list[str] = next(answers)
+    for mutant, (killer, sure) in zip(made, answers, strict=True):
+        if killer is not None:
+            often[killer] += 1
+        if not sure:
+            unsure.append((mutant, killer))
+        elif killer is None:
+            survived(mutant)
+    tests.sort(key=lambda name: -often[name])
+    kills = 0
+    for mutant, killer in unsure:
+        kills += killer is not None
+        doubtful = killer is None or (kills % 10 == 1 and survives(module, mutant.source, [killer], 120))
+        if doubtful and survives(module, mutant.source, tests, 120):
+            survived(mutant)
+    left = {mutant.source for mutant in survivors}
+    for mutant in made:
+        if (mutant.before, mutant.after) in excused and mutant.source not in left:
+            print(f"  excused, but killed: {mutant.title}", flush=True)
+            wrong.add((mutant.before, mutant.after))
+    equivalent = sum((mutant.before, mutant.after) in excused for mutant in survivors)
+    return Counts(len(made), len(made) - len(survivors), equivalent, len(wrong))
+
+
 def main(words: Sequence[str]) -> int:
     """Run the mutants of all modules with one of these words in their path; 0 if enough are killed."""
     every = int(os.environ.get("PRIVCUBE_MUTANTS", "1"))
@@ -442,40 +552,17 @@ def main(words: Sequence[str]) -> int:
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     _preload()
     known = excuses()
-    tried = killed = excused = wrong = 0
+    all_of_them = Counts(0, 0, 0, 0)
     for module in KILLERS:
         if words and not any(word in module for word in words):
             continue
-        made = list(mutants(module))
-        own = {(mutant.before, mutant.after) for mutant in made}
-        for name, before, after in known:
-            if name == module and (before, after) not in own:
-                print(f"  {module}: excused but never made: {before}  ->  {after}", flush=True)
-                wrong += 1
-        made = made[::every]
-        tests = [str(PROJECT / "tests" / name) for name in KILLERS[module]]
-        counts = [len(made), 0, 0]
-        kills = 0
-        slow, found = killers(module, made)
-        tests += [f"--deselect={name}" for name in slow]
-        for mutant, (killer, sure) in zip(made, found, strict=True):
-            survived = killer is None
-            if not sure:
-                kills += not survived
-                if survived or (kills % 10 == 1 and survives(module, mutant.source, [str(killer)], 120)):
-                    survived = survives(module, mutant.source, tests, 120)
-            excuse = (module, mutant.before, mutant.after) in known
-            counts[1] += not survived
-            counts[2] += survived and excuse
-            if survived and not excuse:
-                print(f"  survived  {mutant.title}", flush=True)
-            if excuse and not survived:
-                print(f"  excused, but killed: {mutant.title}", flush=True)
-                wrong += 1
-        print(f"{module}: {counts[0]} mutants, {counts[1]} killed, {counts[2]} equivalent", flush=True)
-        tried, killed, excused = tried + counts[0], killed + counts[1], excused + counts[2]
-    share = killed / max(tried - excused, 1)
-    print(f"{tried} mutants, {killed} killed, {excused} equivalent: {share:.1%} of the others killed", flush=True)
+        excused = {(before, after) for name, before, after in known if name == module}
+        found = counts_of(module, every, excused)
+        print(f"{module}: {found.tried} mutants, {found.killed} killed, {found.equivalent} equivalent", flush=True)
+        all_of_them = Counts(*map(sum, zip(all_of_them, found, strict=True)))
+    tried, killed, equivalent, wrong = all_of_them
+    share = killed / max(tried - equivalent, 1)
+    print(f"{tried} mutants, {killed} killed, {equivalent} equivalent: {share:.1%} of the others killed", flush=True)
     return 0 if share >= WANTED and not wrong else 1
 
 
