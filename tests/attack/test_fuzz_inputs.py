@@ -24,7 +24,8 @@ from privcube.planning.search import annealing
 ATTACK = int(os.environ.get("PRIVCUBE_ATTACK", "1"))
 SEED = int(os.environ.get("PRIVCUBE_SEED", "0"))
 CHUNKS = 4
-CANARY = "canary7f3a"
+CANARY = "canary7f3a"  # in the records
+TYPED = "typed5c1e"  # on the command line: messages may repeat it
 MOST_MEMORY = 1 << 20  # kilobytes beyond those that were taken before
 
 SPEC = """
@@ -122,7 +123,7 @@ WORDS = [
     *("--json", "--tables", "--save", "--output", "--plan", "--spec", "--format", "--to", "--explain", "--accuracy"),
     *("--count", "--compare", "--effort", "--help", "--version", "--unknown", "csv", "parquet", "xlsx", "plan.json"),
     *("\x07", "\x1b[31m", "é", "\udcff", "a\nb", "%s", "{}", "'; DROP TABLE t; --", "x" * 5000, "🙂", "../out", "out/"),
-    *("--force", "fast", "9" * 50, "sex=" + CANARY),
+    *("--force", "fast", "9" * 50, "sex=" + TYPED),
 ]  # fmt: skip
 
 
@@ -162,7 +163,7 @@ def test_any_command_line_ends_in_our_own_words(chunk: int, tmp_path: Path) -> N
         end = End(*words)
         assert end.code in (0, 1, 2), (words, end.said)
         assert "Traceback" not in end.said, words
-        assert CANARY not in end.said.replace(f"sex={CANARY}", "").replace(f"'{CANARY}'", "typed"), (words, end.said)
+        assert CANARY not in end.said, (words, end.said)
         ended.add(end.code)
     assert ended >= {0, 2}
 

@@ -28,6 +28,7 @@ from privcube.sensitive.ledger import DurableLedger, open_ledger
 PLAN, ARTIFACT = "a" * 64, "b" * 64
 TOTAL = PureDP(10**6)
 _KILLS_PER_LEDGER = 50
+_AT_ONCE = 5  # processes that charge one ledger while they are killed
 
 
 def ledger_at(location: str, total: PureDP | None = TOTAL, dataset: str = "people.csv") -> DurableLedger:
@@ -176,7 +177,8 @@ def kill_at_every_step(locations: list[str], stride: int) -> int:
 def kill_at_random(location: str, kills: int) -> list[int]:
     """Kill processes that charge a ledger at random moments; how many charges they were told of, for each ledger.
 
-    A ledger is read whole at every step, so a new one is begun after some kills.
+    Some are alone, others run at the same time, so that one dies while it holds the lock and others wait for it. A
+    ledger is read whole at every step, so a new one is begun after some kills.
     """
     begun = range(0, kills, _KILLS_PER_LEDGER)
     return [_kill_at_random(location, f"killed-{start}", min(_KILLS_PER_LEDGER, kills - start)) for start in begun]
@@ -195,17 +197,21 @@ def _kill_at_random(location: str, dataset: str, kills: int) -> int:
             own.commit(number, ARTIFACT, "s", "f")
             own.publish(number)
 
-    for kill in range(kills):
-        child, lines = forked(work)
-        if kill % 2:  # else from its very beginning, which may be longer than the wait
-            given.append(json.loads(lines.readline()))
-        time.sleep(random.uniform(0, 0.03))
-        os.kill(child, signal.SIGKILL)
-        given += [json.loads(line) for line in lines]
-        assert ended(child) == -signal.SIGKILL
+    killed = 0
+    while killed < kills:
+        children = [forked(work) for _ in range(min(random.choice((1, _AT_ONCE)), kills - killed))]
+        for child, lines in children:
+            killed += 1
+            if killed % 2:  # else from its very beginning, which may be longer than the wait
+                given.append(json.loads(lines.readline()))
+            time.sleep(random.uniform(0, 0.03 / len(children)))
+            os.kill(child, signal.SIGKILL)
+        for child, lines in children:
+            given += [json.loads(line) for line in lines]
+            assert ended(child) == -signal.SIGKILL
         known = {entry.number for entry in ledger.entries()}
         assert set(given) <= known
-        assert len(known) <= len(given) + kills
+        assert len(known) <= len(given) + killed
     assert len(set(given)) == len(given)
     account = ledger.account()  # at once, as the server may still finish what a client asked before it was killed
     assert account.left == 10**6 - len(account.entries)
