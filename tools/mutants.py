@@ -35,7 +35,7 @@ import tempfile
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import _lru_cache_wrapper, partial
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -52,16 +52,23 @@ SOURCE: Final = PROJECT / "src" / "privcube"
 WANTED: Final = 0.95  # of the mutants that are not equivalent
 _SLOW: Final = 1.0  # seconds: a test that takes longer is for the suite, not for thousands of mutants
 
-NOISE: Final = ("test_refusals", "test_sources", "test_bounds", "test_coins", "test_tables")
-# Tests that run in the process, quick ones first.
+NOISE: Final = tuple(
+    f"noise/test_{name}.py"
+    for name in (
+        *("refusals", "sources", "bounds", "coins", "tables"),
+        *("distributions", "wide_gaussian", "rounded_gaussian", "max_norm"),
+    )
+)
+NORMAL: Final = ("algebra/test_normal.py", "model/privacy/test_gaussian_profile.py")
+# Tests that run in the process. Modules with the same tests are tried together.
 KILLERS: Final[dict[str, tuple[str, ...]]] = {
     "model/privacy/composition.py": ("model/privacy/test_composition.py",),
     "sensitive/ledger/memory.py": ("model/privacy/test_composition.py",),
     "model/privacy/guarantee.py": ("model/privacy/test_guarantee.py", "model/documents/test_spec.py"),
     "model/privacy/zcdp.py": ("model/privacy/test_zcdp.py",),
-    "model/privacy/gaussian_profile.py": ("model/privacy/test_gaussian_profile.py",),
-    "algebra/normal.py": ("algebra/test_normal.py", "model/privacy/test_gaussian_profile.py"),
-    "algebra/directed.py": ("algebra/test_normal.py", "model/privacy/test_gaussian_profile.py"),
+    "model/privacy/gaussian_profile.py": NORMAL,
+    "algebra/normal.py": NORMAL,
+    "algebra/directed.py": NORMAL,
     "model/slices.py": ("attack/test_prices.py", "model/test_slices.py"),
     "model/sensitivity.py": (
         "attack/test_prices.py",
@@ -72,22 +79,11 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
     "accuracy/privacy.py": ("attack/test_prices.py", "sensitive/test_gate.py", "strategies/test_matrix.py"),
     "sensitive/gate.py": ("attack/test_prices.py", "sensitive/test_gate.py", "model/test_slices.py"),
     **{
-        f"sensitive/noise/{module}.py": tuple(f"noise/{name}.py" for name in (*NOISE, *more))
-        for module, more in {
-            "bits": (),
-            "coins": ("test_distributions",),
-            "fixed": (),
-            "gaussian": ("test_distributions", "test_wide_gaussian"),
-            "gaussian_tails": ("test_distributions", "test_wide_gaussian"),
-            "laplace": ("test_distributions",),
-            "lazy_normal": ("test_rounded_gaussian",),
-            "max_norm": ("test_max_norm",),
-            "normal_tails": ("test_rounded_gaussian",),
-            "rounded_gaussian": ("test_rounded_gaussian",),
-            "tables": ("test_distributions",),
-            "weights": ("test_distributions", "test_max_norm"),
-            "wide_gaussian": ("test_wide_gaussian",),
-        }.items()
+        f"sensitive/noise/{module}.py": NOISE
+        for module in (
+            *("bits", "coins", "fixed", "gaussian", "gaussian_tails", "laplace", "lazy_normal", "max_norm"),
+            *("normal_tails", "rounded_gaussian", "tables", "weights", "wide_gaussian"),
+        )
     },
     **{
         f"sensitive/ledger/{module}.py": tuple(
@@ -135,6 +131,11 @@ class Mutant(NamedTuple):
     before: str
     after: str
     source: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """How the list of equivalent mutants names it."""
+        return self.module, self.before, self.after
 
     @property
     def title(self) -> str:
@@ -213,12 +214,12 @@ class _Finder:
         return importlib.machinery.ModuleSpec(name, self.loader, origin=self.loader.path)
 
 
-def survives(module: str, source: str, tests: Sequence[str], seconds: int) -> bool:
-    """Whether all tests pass with this text in the place of the module, in a process of its own."""
+def survives(mutant: Mutant, tests: Sequence[str], seconds: int) -> bool:
+    """Whether all tests pass with a mutant in the place of its module, in a process of its own."""
     child = os.fork()
     if not child:
         _limit(seconds)
-        sys.meta_path.insert(0, _Finder(module, source))
+        sys.meta_path.insert(0, _Finder(mutant.module, mutant.source))
         _run_tests(tests)
     return _ended(child, seconds) == 0
 
@@ -288,10 +289,10 @@ class _Clock:
 
 
 class _Calls:
-    """Notes which functions of a module a test calls, with nothing remembered from tests before it."""
+    """Notes which functions of some modules a test calls, with nothing remembered from tests before it."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, modules: Iterable[str]) -> None:
+        self._modules = {str(SOURCE / module): module for module in modules}
 
     def start(self) -> None:
         """Before the test."""
@@ -302,22 +303,23 @@ class _Calls:
         sys.setprofile(self._seen)
 
     def stop(self) -> list[str]:
-        """Their qualified names; a function inside another counts as that one."""
+        """Their modules and qualified names; a function inside another counts as that one."""
         sys.setprofile(None)
         return sorted(self._called)
 
     def _seen(self, frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename == self._path:
-            self._called.add(frame.f_code.co_qualname.partition(".<locals>")[0])
+        if event == "call" and frame.f_code.co_filename in self._modules:
+            name = frame.f_code.co_qualname.partition(".<locals>")[0]
+            self._called.add(f"{self._modules[frame.f_code.co_filename]}:{name}")
 
 
 class _Trials:
     """As a plugin of pytest: when tests are collected, try each mutant in a fork, and write which test killed it."""
 
-    def __init__(self, module: str, tried: Sequence[Mutant], answers: int) -> None:
-        self.module, self.tried, self.answers = module, tried, answers
-        self.path = str(SOURCE / module)
-        self.calls = _Calls(self.path)
+    def __init__(self, tried: Sequence[Mutant], answers: int) -> None:
+        self.tried, self.answers = tried, answers
+        self.modules = {mutant.module: (SOURCE / mutant.module).read_text(encoding="utf-8") for mutant in tried}
+        self.calls = _Calls(self.modules)
         self.calls.start()
 
     def _answer(self, answer: object) -> None:
@@ -327,9 +329,10 @@ class _Trials:
         """In the place of running the tests."""
         collected = self.calls.stop()
         functions: dict[str, list[FunctionType]] = defaultdict(list)
+        paths = {str(SOURCE / module): module for module in self.modules}
         for each in gc.get_objects():
-            if isinstance(each, FunctionType) and each.__code__.co_filename == self.path:
-                functions[each.__code__.co_qualname].append(each)
+            if isinstance(each, FunctionType) and each.__code__.co_filename in paths:
+                functions[f"{paths[each.__code__.co_filename]}:{each.__code__.co_qualname}"].append(each)
         takes: dict[str, float] = dict(self._noted(session, session.items, _Clock()))
         items = [item for item in session.items if takes.get(item.nodeid, 0) <= _SLOW]
         calls: dict[str, list[str]] = dict(self._noted(session, items, self.calls))
@@ -337,9 +340,8 @@ class _Trials:
             return True  # one fails without any mutant
         self._answer([item.nodeid for item in items])
         kills: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)  # by the functions that changed
-        before = (SOURCE / self.module).read_text(encoding="utf-8")
         for mutant in self.tried:
-            changed = _changed_functions(before, mutant.source)
+            changed = _changed_functions(mutant.module, self.modules[mutant.module], mutant.source)
             if changed is None or not all(functions.get(name) for name in changed):
                 self._answer([None, False])
                 continue
@@ -410,14 +412,14 @@ def _forked(work: Callable[[int], None]) -> tuple[int, list[Any]]:
     return _ended(child, 1), said
 
 
-def _changed_functions(before: str, after: str) -> dict[str, CodeType] | None:
-    """The code of functions that differ, by their qualified names; None if anything else differs."""
+def _changed_functions(module: str, before: str, after: str) -> dict[str, CodeType] | None:
+    """The code of functions that differ, by the module and their names; None if anything else differs."""
     (rest, old), (other, new) = _apart(before), _apart(after)
     if rest != other or old.keys() != new.keys():
         return None
     found = _codes(compile(after, "", "exec"))
     changed = [name for name in old if old[name] != new[name]]
-    return {name: found[name] for name in changed} if all(name in found for name in changed) else None
+    return {f"{module}:{name}": found[name] for name in changed} if all(name in found for name in changed) else None
 
 
 def _apart(source: str) -> tuple[str, dict[str, str]]:
@@ -446,13 +448,13 @@ def _codes(code: CodeType) -> dict[str, CodeType]:
     return found
 
 
-def killers(module: str, tried: Sequence[Mutant]) -> Iterator[Any]:
+def killers(tests: Iterable[str], tried: Sequence[Mutant]) -> Iterator[Any]:
     """First the tests that are quick enough; then for each mutant the test that kills it, and if that is sure."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         os.close(reader)
-        _run_tests([str(PROJECT / "tests" / name) for name in KILLERS[module]], _Trials(module, tried, writer))
+        _run_tests([str(PROJECT / "tests" / name) for name in tests], _Trials(tried, writer))
     os.close(writer)
     answers = 0
     with os.fdopen(reader) as pipe:
@@ -461,7 +463,7 @@ def killers(module: str, tried: Sequence[Mutant]) -> Iterator[Any]:
             yield json.loads(line)
     os.waitpid(child, 0)
     if answers != 1 + len(tried):
-        raise SystemExit(f"{module}: the tests fail without any mutant, or their process did")
+        raise SystemExit(f"{', '.join(tests)}: one fails without any mutant, or their process did")
 
 
 def _preload() -> None:
@@ -496,53 +498,41 @@ def excuses() -> dict[tuple[str, str, str], str]:
 
 
 class Counts(NamedTuple):
-    """Of one module: mutants, how many were killed, survivors known to be equivalent, wrong lines of that list."""
+    """Of one module: mutants, how many were killed, and survivors that are known to be equivalent."""
 
     tried: int
     killed: int
     equivalent: int
-    wrong: int
 
 
-def counts_of(module: str, every: int, excused: set[tuple[str, str]]) -> Counts:
-    """Try one in so many mutants of a module, and print those that survive."""
-    made = list(mutants(module))
-    wrong = excused - {(mutant.before, mutant.after) for mutant in made}
-    for before, after in wrong:
-        print(f"  {module}: excused but never made: {before}  ->  {after}", flush=True)
-    made = made[::every]
-    survivors: list[Mutant] = []
+def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Container[tuple[str, str, str]]) -> list[Mutant]:
+    """Mutants that no test kills; those without an excuse are printed as soon as they are found."""
+    found: list[Mutant] = []
     unsure: list[tuple[Mutant, str | None]] = []
-    often: Counter[str] = Counter()
+    often: Counter[tuple[str, str]] = Counter()  # tests that killed mutants of a module
 
     def survived(mutant: Mutant) -> None:
-        survivors.append(mutant)
-        if (mutant.before, mutant.after) not in excused:
-            print(f"  survived  {mutant.title}", flush=True)
+        found.append(mutant)
+        if mutant.key not in excused:
+            print(f"  survived  {mutant.module}: {mutant.title}", flush=True)
 
-    answers = killers(module, made)
-    tests: list[str] = next(answers)
+    answers = killers(tests, made)
+    quick: list[str] = next(answers)
     for mutant, (killer, sure) in zip(made, answers, strict=True):
         if killer is not None:
-            often[killer] += 1
+            often[mutant.module, killer] += 1
         if not sure:
             unsure.append((mutant, killer))
         elif killer is None:
             survived(mutant)
-    tests.sort(key=lambda name: -often[name])
     kills = 0
     for mutant, killer in unsure:
         kills += killer is not None
-        doubtful = killer is None or (kills % 10 == 1 and survives(module, mutant.source, [killer], 120))
-        if doubtful and survives(module, mutant.source, tests, 120):
+        if killer is not None and (kills % 10 != 1 or not survives(mutant, [killer], 120)):
+            continue
+        if survives(mutant, sorted(quick, key=lambda name: -often[mutant.module, name]), 120):
             survived(mutant)
-    left = {mutant.source for mutant in survivors}
-    for mutant in made:
-        if (mutant.before, mutant.after) in excused and mutant.source not in left:
-            print(f"  excused, but killed: {mutant.title}", flush=True)
-            wrong.add((mutant.before, mutant.after))
-    equivalent = sum((mutant.before, mutant.after) in excused for mutant in survivors)
-    return Counts(len(made), len(made) - len(survivors), equivalent, len(wrong))
+    return found
 
 
 def main(words: Sequence[str]) -> int:
@@ -551,16 +541,30 @@ def main(words: Sequence[str]) -> int:
     os.chdir(PROJECT)
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     _preload()
-    known = excuses()
-    all_of_them = Counts(0, 0, 0, 0)
-    for module in KILLERS:
-        if words and not any(word in module for word in words):
-            continue
-        excused = {(before, after) for name, before, after in known if name == module}
-        found = counts_of(module, every, excused)
-        print(f"{module}: {found.tried} mutants, {found.killed} killed, {found.equivalent} equivalent", flush=True)
-        all_of_them = Counts(*map(sum, zip(all_of_them, found, strict=True)))
-    tried, killed, equivalent, wrong = all_of_them
+    excused, wrong = excuses(), 0
+    together: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for module, tests in KILLERS.items():
+        if not words or any(word in module for word in words):
+            together[tests].append(module)
+    all_of_them = Counts(0, 0, 0)
+    for tests, modules in together.items():
+        whole = [mutant for module in modules for mutant in mutants(module)]
+        made = [mutant for module in modules for mutant in [each for each in whole if each.module == module][::every]]
+        left = survivors(tests, made, excused)
+        for key in {key for key in excused if key[0] in modules} - {mutant.key for mutant in whole}:
+            print("  excused, but never made:", *key, flush=True)
+            wrong += 1
+        for mutant in made:
+            if mutant.key in excused and mutant not in left:
+                print(f"  excused, but killed: {mutant.module}: {mutant.title}", flush=True)
+                wrong += 1
+        for module in modules:
+            tried, kept = (sum(mutant.module == module for mutant in each) for each in (made, left))
+            equivalent = sum(mutant.module == module and mutant.key in excused for mutant in left)
+            print(f"{module}: {tried} mutants, {tried - kept} killed, {equivalent} equivalent", flush=True)
+            counts = Counts(tried, tried - kept, equivalent)
+            all_of_them = Counts(*map(sum, zip(all_of_them, counts, strict=True)))
+    tried, killed, equivalent = all_of_them
     share = killed / max(tried - equivalent, 1)
     print(f"{tried} mutants, {killed} killed, {equivalent} equivalent: {share:.1%} of the others killed", flush=True)
     return 0 if share >= WANTED and not wrong else 1
