@@ -174,14 +174,16 @@ def kill_at_every_step(locations: list[str], stride: int) -> int:
     raise AssertionError("more steps than ledgers")
 
 
-def kill_at_random(location: str, kills: int) -> list[int]:
+def kill_at_random(location: str, kills: int, first: int) -> list[int]:
     """Kill processes that charge a ledger at random moments; how many charges they were told of, for each ledger.
 
     Some are alone, others run at the same time, so that one dies while it holds the lock and others wait for it. A
-    ledger is read whole at every step, so a new one is begun after some kills.
+    ledger is read whole at every step, so a new one is begun after some kills; they are numbered from the first.
     """
     begun = range(0, kills, _KILLS_PER_LEDGER)
-    return [_kill_at_random(location, f"killed-{start}", min(_KILLS_PER_LEDGER, kills - start)) for start in begun]
+    return [
+        _kill_at_random(location, f"killed-{first + start}", min(_KILLS_PER_LEDGER, kills - start)) for start in begun
+    ]
 
 
 def _kill_at_random(location: str, dataset: str, kills: int) -> int:
@@ -207,7 +209,8 @@ def _kill_at_random(location: str, dataset: str, kills: int) -> int:
             time.sleep(random.uniform(0, 0.03 / len(children)))
             os.kill(child, signal.SIGKILL)
         for child, lines in children:
-            given += [json.loads(line) for line in lines]
+            with lines:
+                given += [json.loads(line) for line in lines]
             assert ended(child) == -signal.SIGKILL
         known = {entry.number for entry in ledger.entries()}
         assert set(given) <= known
