@@ -12,7 +12,8 @@ made. Then a mutant that survives is tried a second time, and so is each tenth t
 killed it. The second time, and the only time where something else changed (a constant, a decorator, a field), the
 mutant is handed to the import system of a process that has loaded nothing of privcube and of its tests.
 
-    python tools/mutants.py                 # all modules; PRIVCUBE_MUTANTS=10 tries one mutant in ten
+    python tools/mutants.py                 # all modules; PRIVCUBE_MUTANTS=10 tries one mutant in ten,
+                                            # PRIVCUBE_JOBS=2 tries two at a time
     python tools/mutants.py slices zcdp     # modules whose path has one of these words
 
 A mutant that no test kills is printed. Those that nobody could tell from the module are listed with reasons in
@@ -51,6 +52,7 @@ PROJECT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = PROJECT / "src" / "privcube"
 WANTED: Final = 0.95  # of the mutants that are not equivalent
 _SLOW: Final = 1.0  # seconds: a test that takes longer is for the suite, not for thousands of mutants
+_STUCK: Final = 120.0  # seconds in which a process of tests uses some time of the processor
 
 NOISE: Final = tuple(
     f"noise/test_{name}.py"
@@ -221,18 +223,21 @@ def survives(mutant: Mutant, tests: Sequence[str], seconds: int) -> bool:
         _limit(seconds)
         sys.meta_path.insert(0, _Finder(mutant.module, mutant.source))
         _run_tests(tests)
-    return _ended(child, seconds) == 0
+    return _ended(child) == 0
 
 
-def _ended(child: int, seconds: int) -> int:
-    """How a process ended. It may sleep, or the machine may be busy, but not forever."""
-    deadline = time.monotonic() + 20 * seconds + 60
+def _ended(child: int) -> int:
+    """How a process ended. The machine may be busy, but a process that does nothing for long is stuck."""
+    used, seen = "", time.monotonic()
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return status
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
+        if time.monotonic() > seen + _STUCK:
+            now = " ".join(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13])  # time in ticks
+            if now == used:
+                os.kill(child, signal.SIGKILL)
+            used, seen = now, time.monotonic()
         time.sleep(0.005)
 
 
@@ -316,8 +321,8 @@ class _Calls:
 class _Trials:
     """As a plugin of pytest: when tests are collected, try each mutant in a fork, and write which test killed it."""
 
-    def __init__(self, tried: Sequence[Mutant], answers: int) -> None:
-        self.tried, self.answers = tried, answers
+    def __init__(self, tried: Sequence[Mutant], jobs: int, answers: int) -> None:
+        self.tried, self.jobs, self.answers = tried, jobs, answers
         self.modules = {mutant.module: (SOURCE / mutant.module).read_text(encoding="utf-8") for mutant in tried}
         self.calls = _Calls(self.modules)
         self.calls.start()
@@ -340,11 +345,11 @@ class _Trials:
             return True  # one fails without any mutant
         self._answer([item.nodeid for item in items])
         kills: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)  # by the functions that changed
-        for mutant in self.tried:
+
+        def trial(mutant: Mutant) -> tuple[str | None, bool]:
             changed = _changed_functions(mutant.module, self.modules[mutant.module], mutant.source)
             if changed is None or not all(functions.get(name) for name in changed):
-                self._answer([None, False])
-                continue
+                return None, False
             killed = kills[tuple(changed)]
             concerned = [item for item in items if not changed.keys().isdisjoint(calls[item.nodeid])]
             concerned.sort(key=lambda item: (-killed[item.nodeid], takes[item.nodeid]))
@@ -353,7 +358,10 @@ class _Trials:
             killer = None if status == 0 else said[-1] if said else items[0].nodeid
             if killer is not None:
                 killed[killer] += 1
-            self._answer([killer, changed.keys().isdisjoint(collected)])
+            return killer, changed.keys().isdisjoint(collected)
+
+        for number, (killer, sure) in _shared(trial, self.tried, self.jobs):
+            self._answer([number, killer, sure])
         return True
 
     def _noted(self, session: pytest.Session, items: Sequence[pytest.Item], note: _Clock | _Calls) -> list[Any]:
@@ -409,7 +417,34 @@ def _forked(work: Callable[[int], None]) -> tuple[int, list[Any]]:
     os.close(writer)
     with os.fdopen(reader) as pipe:  # ends with the child
         said = [json.loads(line) for line in pipe]
-    return _ended(child, 1), said
+    return _ended(child), said
+
+
+def _shared(work: Callable[[Any], object], items: Sequence[Any], jobs: int) -> Iterator[tuple[int, Any]]:
+    """Do something with each item, by so many processes at once; its number and the result, as they come.
+
+    The processes are forks of this one, and each takes one item in so many. Results must be short: a pipe keeps such
+    lines whole.
+    """
+    reader, writer = os.pipe()
+    children = []
+    for job in range(jobs):
+        child = os.fork()
+        if not child:
+            try:
+                for number in range(job, len(items), jobs):
+                    os.write(writer, json.dumps([number, work(items[number])]).encode() + b"\n")
+                os._exit(0)
+            finally:
+                os._exit(2)
+        children.append(child)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        for line in pipe:
+            number, result = json.loads(line)
+            yield number, result
+    for child in children:
+        os.waitpid(child, 0)
 
 
 def _changed_functions(module: str, before: str, after: str) -> dict[str, CodeType] | None:
@@ -448,13 +483,13 @@ def _codes(code: CodeType) -> dict[str, CodeType]:
     return found
 
 
-def killers(tests: Iterable[str], tried: Sequence[Mutant]) -> Iterator[Any]:
-    """First the tests that are quick enough; then for each mutant the test that kills it, and if that is sure."""
+def killers(tests: Iterable[str], tried: Sequence[Mutant], jobs: int) -> Iterator[Any]:
+    """First the tests that are quick enough; then of each mutant its number, what kills it, and if that is sure."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         os.close(reader)
-        _run_tests([str(PROJECT / "tests" / name) for name in tests], _Trials(tried, writer))
+        _run_tests([str(PROJECT / "tests" / name) for name in tests], _Trials(tried, jobs, writer))
     os.close(writer)
     answers = 0
     with os.fdopen(reader) as pipe:
@@ -505,7 +540,9 @@ class Counts(NamedTuple):
     equivalent: int
 
 
-def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Container[tuple[str, str, str]]) -> list[Mutant]:
+def survivors(
+    tests: Sequence[str], made: Sequence[Mutant], excused: Container[tuple[str, str, str]], jobs: int
+) -> list[Mutant]:
     """Mutants that no test kills; those without an excuse are printed as soon as they are found."""
     found: list[Mutant] = []
     unsure: list[tuple[Mutant, str | None]] = []
@@ -516,28 +553,34 @@ def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Container[t
         if mutant.key not in excused:
             print(f"  survived  {mutant.module}: {mutant.title}", flush=True)
 
-    answers = killers(tests, made)
+    answers = killers(tests, made, jobs)
     quick: list[str] = next(answers)
-    for mutant, (killer, sure) in zip(made, answers, strict=True):
+    for number, killer, sure in answers:
+        mutant = made[number]
         if killer is not None:
             often[mutant.module, killer] += 1
         if not sure:
             unsure.append((mutant, killer))
         elif killer is None:
             survived(mutant)
-    kills = 0
-    for mutant, killer in unsure:
-        kills += killer is not None
-        if killer is not None and (kills % 10 != 1 or not survives(mutant, [killer], 120)):
-            continue
-        if survives(mutant, sorted(quick, key=lambda name: -often[mutant.module, name]), 120):
-            survived(mutant)
+    killed = [killer is not None for _, killer in unsure]
+    again = [each for at, each in enumerate(unsure) if not killed[at] or sum(killed[:at]) % 10 == 0]
+
+    def trial(each: tuple[Mutant, str | None]) -> bool:
+        mutant, killer = each
+        if killer is not None and not survives(mutant, [killer], 120):
+            return False
+        return survives(mutant, sorted(quick, key=lambda name: -often[mutant.module, name]), 120)
+
+    for number, alive in _shared(trial, again, jobs):
+        if alive:
+            survived(again[number][0])
     return found
 
 
 def main(words: Sequence[str]) -> int:
     """Run the mutants of all modules with one of these words in their path; 0 if enough are killed."""
-    every = int(os.environ.get("PRIVCUBE_MUTANTS", "1"))
+    every, jobs = int(os.environ.get("PRIVCUBE_MUTANTS", "1")), int(os.environ.get("PRIVCUBE_JOBS", "1"))
     os.chdir(PROJECT)
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     _preload()
@@ -550,7 +593,7 @@ def main(words: Sequence[str]) -> int:
     for tests, modules in together.items():
         whole = [mutant for module in modules for mutant in mutants(module)]
         made = [mutant for module in modules for mutant in [each for each in whole if each.module == module][::every]]
-        left = survivors(tests, made, excused)
+        left = survivors(tests, made, excused, jobs)
         for key in {key for key in excused if key[0] in modules} - {mutant.key for mutant in whole}:
             print("  excused, but never made:", *key, flush=True)
             wrong += 1

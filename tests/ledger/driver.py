@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -51,6 +52,8 @@ def forked(work: Callable[[Callable[[object], None]], None]) -> tuple[int, Any]:
         os.close(reading)
         work(say)
         code = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(code)
 
@@ -192,29 +195,35 @@ def _kill_at_random(location: str, dataset: str, kills: int) -> int:
     given: list[int] = []
 
     def work(say: Callable[[object], None]) -> None:
-        own = ledger_at(place, dataset=dataset)
-        while True:
-            number = own.charge(PLAN, PureDP(1)).number
-            say(number)
-            own.commit(number, ARTIFACT, "s", "f")
-            own.publish(number)
+        try:
+            own = ledger_at(place, dataset=dataset)
+            while True:
+                number = own.charge(PLAN, PureDP(1)).number
+                say(number)
+                own.commit(number, ARTIFACT, "s", "f")
+                own.publish(number)
+        except LedgerError as problem:  # on a busy machine, others may hold the lock for longer than it is waited for
+            if "others keep it busy" not in str(problem):
+                raise
 
-    killed = 0
+    started = killed = 0
     while killed < kills:
         children = [forked(work) for _ in range(min(random.choice((1, _AT_ONCE)), kills - killed))]
         for child, lines in children:
-            killed += 1
-            if killed % 2:  # else from its very beginning, which may be longer than the wait
-                given.append(json.loads(lines.readline()))
+            started += 1
+            if started % 2 and (line := lines.readline()):  # else from its very beginning
+                given.append(json.loads(line))
             time.sleep(random.uniform(0, 0.03 / len(children)))
             os.kill(child, signal.SIGKILL)
         for child, lines in children:
             with lines:
                 given += [json.loads(line) for line in lines]
-            assert ended(child) == -signal.SIGKILL
+            end = ended(child)
+            assert end in (0, -signal.SIGKILL), end
+            killed += end != 0
         known = {entry.number for entry in ledger.entries()}
         assert set(given) <= known
-        assert len(known) <= len(given) + killed
+        assert len(known) <= len(given) + started
     assert len(set(given)) == len(given)
     account = ledger.account()  # at once, as the server may still finish what a client asked before it was killed
     assert account.left == 10**6 - len(account.entries)
