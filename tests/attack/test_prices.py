@@ -13,7 +13,7 @@ from privcube.accuracy import privacy
 from privcube.accuracy.layout import Layout
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model import sensitivity
-from privcube.model.groups import group_rows
+from privcube.model.groups import SketchGroup, group_rows
 from privcube.model.slices import largest_scale
 from privcube.planning.steps import with_bundles
 from privcube.sensitive import gate
@@ -134,6 +134,21 @@ def test_the_l1_of_exchanged_records_is_twice_that_of_one() -> None:
     shape = privacy._Shape(1, 4, "helmert", (2, 6, 12))
     assert privacy._product_move((shape,), False).l1 == 3  # a cell meets 1, 1, 1, or -1, 1, 1, or -2, 1, or -3
     assert privacy._product_move((shape, shape), True).l1 == 18
+
+
+@pytest.mark.parametrize(
+    ("buckets", "cells", "moved"),
+    [
+        (4, 1, (0, 0)),  # one record cannot be exchanged for another
+        (1, 40, (2, 4)),  # from one sign to the other in the only bucket
+        (10**9, 2, (2, 2)),  # from bucket to bucket
+    ],
+)
+def test_exchanged_records_move_a_sketch_by_two_numbers_at_most(
+    buckets: int, cells: int, moved: tuple[int, int]
+) -> None:
+    assert privacy._sketch_move(SketchGroup(0, buckets), cells, True) == moved
+    assert privacy._sketch_move(SketchGroup(0, buckets), cells, False) == (1, 1)
 
 
 @pytest.mark.parametrize(("rows", "scale"), [(0, 24_390), (100, 6_622), (361, 4_000), (10**6, 90)])
