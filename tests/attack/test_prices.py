@@ -13,7 +13,7 @@ from privcube.accuracy import privacy
 from privcube.accuracy.layout import Layout
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model import sensitivity
-from privcube.model.groups import SketchGroup, group_rows
+from privcube.model.groups import Group, GroupPart, SketchGroup, group_rows
 from privcube.model.slices import largest_scale
 from privcube.planning.steps import with_bundles
 from privcube.sensitive import gate
@@ -149,6 +149,28 @@ def test_exchanged_records_move_a_sketch_by_two_numbers_at_most(
 ) -> None:
     assert privacy._sketch_move(SketchGroup(0, buckets), cells, True) == moved
     assert privacy._sketch_move(SketchGroup(0, buckets), cells, False) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        SketchGroup(-1, 4),
+        SketchGroup(0, 0),
+        (GroupPart(3, 1, "cells"),),  # of three axes, this is the fourth
+        (GroupPart(-1, 1, "cells"),),
+        (GroupPart(0, 0, "cells"),),
+        (GroupPart(0, 2, "cells"),),
+        (GroupPart(1, 1, "contrast"),),
+        (GroupPart(1, 1, "cells"), GroupPart(1, 1, "cells")),
+    ],
+    ids=str,
+)
+def test_groups_that_the_frame_does_not_have_are_refused(group: Group) -> None:
+    frame = plan(PAIRS, PureDP(1), "marginals").frame
+    for good in (SketchGroup(0, 1), (GroupPart(2, 1, "cells"),), (GroupPart(0, 1, "contrast"),)):
+        privacy._check_group(frame, good)
+    with pytest.raises(errors.PlanError, match="group"):
+        privacy._check_group(frame, group)
 
 
 @pytest.mark.parametrize(("rows", "scale"), [(0, 24_390), (100, 6_622), (361, 4_000), (10**6, 90)])
