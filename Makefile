@@ -19,7 +19,7 @@ help:
 	@echo "make check   lint, types, import contracts, doctests, generated pages"
 	@echo "make bench   measure speed and memory"
 	@echo "make audit   attack the noise with a million runs a side, 10,000 plans, 300 kills (half an hour)"
-	@echo "make attack  fuzz inputs 100,000 times, compare neighbors on every engine, mutate the privacy core (hours)"
+	@echo "make attack  fuzz inputs 120,000 times, kill 10,000 times, mutate the privacy core (hours; ATTACK=20 KILLS=400 MUTANTS=20: less)"
 	@echo "make experiments   regenerate docs/results and the pages accuracy.md and scale.md in docs/guide (half an hour)"
 	@echo "make docs    regenerate the generated pages (docs/cli.md)"
 	@echo "make clean   remove .venv and caches"
@@ -77,11 +77,16 @@ $(VENV)/.attack: $(VENV)/.development
 	@$(PIP) --editable '.[attack]'
 	@touch $@
 
+# In shares: make attack ATTACK=20 KILLS=400 MUTANTS=20 is a first look, one mutant in twenty among it.
+ATTACK ?= 500
+KILLS ?= 10000
+MUTANTS ?= 1
+
 attack: $(VENV)/.attack
-	PRIVCUBE_ATTACK=500 PRIVCUBE_KILLS=10000 PRIVCUBE_AUDIT_SCHEMAS=75 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
+	PRIVCUBE_ATTACK=$(ATTACK) PRIVCUBE_KILLS=$(KILLS) PRIVCUBE_AUDIT_SCHEMAS=75 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
 	  tests/attack tests/noise tests/cli/test_neighbors.py tests/cli/test_kills.py tests/ledger \
 	  tests/released/artifact/test_every_byte.py tests/released/artifact/test_hostile.py tests/planning/test_any_schema.py
-	$(BIN)/python tools/mutants.py
+	PRIVCUBE_MUTANTS=$(MUTANTS) $(BIN)/python tools/mutants.py
 
 experiments: $(VENV)/.development
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m experiments all

@@ -5,13 +5,15 @@ Cosmic Ray itself writes each mutant over the source and starts a new interprete
 it is, and a mutant is tried in one or two forked processes.
 
 First, where only the body of a function changed: a process that has collected the tests already is forked, the
-function gets its new code, and tests run until one fails, those first that killed most mutants so far. This costs as
-much as the test that kills. Test modules may have called the function before, while they were collected: they hold what
-the true code made. Then a mutant that survives is tried a second time, and so is each tenth that was killed, with the
-test that killed it. The second time, and the only time where something else changed (a constant, a decorator, a field),
-the mutant is handed to the import system of a process that has loaded nothing of privcube and of its tests.
+function gets its new code, and tests run until one fails. Only tests run that call the function (this is noted once,
+with all caches empty), those first that killed most mutants of it so far. So a mutant costs as much as the test that
+kills it. Test modules may have called the function before, while they were collected: they hold what the true code
+made. Then a mutant that survives is tried a second time, and so is each tenth that was killed, with the test that
+killed it. The second time, and the only time where something else changed (a constant, a decorator, a field), the
+mutant is handed to the import system of a process that has loaded nothing of privcube and of its tests.
 
-    python tools/mutants.py                 # all modules; PRIVCUBE_MUTANTS=10 tries one mutant in ten
+    python tools/mutants.py                 # all modules; PRIVCUBE_MUTANTS=10 tries one mutant in ten,
+                                            # PRIVCUBE_JOBS=2 tries two at a time
     python tools/mutants.py slices zcdp     # modules whose path has one of these words
 
 A mutant that no test kills is printed. Those that nobody could tell from the module are listed with reasons in
@@ -33,12 +35,12 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from functools import _lru_cache_wrapper
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import _lru_cache_wrapper, partial
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import cosmic_ray.mutating
 import cosmic_ray.plugins
@@ -50,14 +52,25 @@ PROJECT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = PROJECT / "src" / "privcube"
 WANTED: Final = 0.95  # of the mutants that are not equivalent
 _SLOW: Final = 1.0  # seconds: a test that takes longer is for the suite, not for thousands of mutants
+_STUCK: Final = 120.0  # seconds in which a process of tests uses some time of the processor
 
-NOISE: Final = ("test_refusals", "test_sources", "test_bounds", "test_coins", "test_tables")
-# Tests that run in the process, quick ones first.
+NOISE: Final = tuple(
+    f"noise/test_{name}.py"
+    for name in (
+        *("refusals", "sources", "bounds", "coins", "tables"),
+        *("distributions", "wide_gaussian", "rounded_gaussian", "max_norm"),
+    )
+)
+NORMAL: Final = ("algebra/test_normal.py", "model/privacy/test_gaussian_profile.py")
+# Tests that run in the process. Modules with the same tests are tried together.
 KILLERS: Final[dict[str, tuple[str, ...]]] = {
     "model/privacy/composition.py": ("model/privacy/test_composition.py",),
     "sensitive/ledger/memory.py": ("model/privacy/test_composition.py",),
     "model/privacy/guarantee.py": ("model/privacy/test_guarantee.py", "model/documents/test_spec.py"),
     "model/privacy/zcdp.py": ("model/privacy/test_zcdp.py",),
+    "model/privacy/gaussian_profile.py": NORMAL,
+    "algebra/normal.py": NORMAL,
+    "algebra/directed.py": NORMAL,
     "model/slices.py": ("attack/test_prices.py", "model/test_slices.py"),
     "model/sensitivity.py": (
         "attack/test_prices.py",
@@ -68,19 +81,11 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
     "accuracy/privacy.py": ("attack/test_prices.py", "sensitive/test_gate.py", "strategies/test_matrix.py"),
     "sensitive/gate.py": ("attack/test_prices.py", "sensitive/test_gate.py", "model/test_slices.py"),
     **{
-        f"sensitive/noise/{module}.py": tuple(f"noise/{name}.py" for name in (*NOISE, *more))
-        for module, more in {
-            "bits": (),
-            "coins": ("test_distributions",),
-            "fixed": (),
-            "gaussian": ("test_distributions", "test_wide_gaussian"),
-            "gaussian_tails": ("test_distributions", "test_wide_gaussian"),
-            "laplace": ("test_distributions",),
-            "max_norm": ("test_max_norm",),
-            "tables": ("test_distributions",),
-            "weights": ("test_distributions", "test_max_norm"),
-            "wide_gaussian": ("test_wide_gaussian",),
-        }.items()
+        f"sensitive/noise/{module}.py": NOISE
+        for module in (
+            *("bits", "coins", "fixed", "gaussian", "gaussian_tails", "laplace", "lazy_normal", "max_norm"),
+            *("normal_tails", "rounded_gaussian", "tables", "weights", "wide_gaussian"),
+        )
     },
     **{
         f"sensitive/ledger/{module}.py": tuple(
@@ -128,6 +133,11 @@ class Mutant(NamedTuple):
     before: str
     after: str
     source: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """How the list of equivalent mutants names it."""
+        return self.module, self.before, self.after
 
     @property
     def title(self) -> str:
@@ -206,25 +216,28 @@ class _Finder:
         return importlib.machinery.ModuleSpec(name, self.loader, origin=self.loader.path)
 
 
-def survives(module: str, source: str, tests: Sequence[str], seconds: int) -> bool:
-    """Whether all tests pass with this text in the place of the module, in a process of its own."""
+def survives(mutant: Mutant, tests: Sequence[str], seconds: int) -> bool:
+    """Whether all tests pass with a mutant in the place of its module, in a process of its own."""
     child = os.fork()
     if not child:
         _limit(seconds)
-        sys.meta_path.insert(0, _Finder(module, source))
+        sys.meta_path.insert(0, _Finder(mutant.module, mutant.source))
         _run_tests(tests)
-    return _ended(child, seconds) == 0
+    return _ended(child) == 0
 
 
-def _ended(child: int, seconds: int) -> int:
-    """How a process ended. It may sleep, or the machine may be busy, but not forever."""
-    deadline = time.monotonic() + 20 * seconds + 60
+def _ended(child: int) -> int:
+    """How a process ended. The machine may be busy, but a process that does nothing for long is stuck."""
+    used, seen = "", time.monotonic()
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return status
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
+        if time.monotonic() > seen + _STUCK:
+            now = " ".join(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13])  # time in ticks
+            if now == used:
+                os.kill(child, signal.SIGKILL)
+            used, seen = now, time.monotonic()
         time.sleep(0.005)
 
 
@@ -268,98 +281,180 @@ class _NoServers:
         ]
 
 
+class _Clock:
+    """Notes how long a test takes."""
+
+    def start(self) -> None:
+        """Before the test."""
+        self._start = time.process_time()
+
+    def stop(self) -> float:
+        """Seconds."""
+        return time.process_time() - self._start
+
+
+class _Calls:
+    """Notes which functions of some modules a test calls, with nothing remembered from tests before it."""
+
+    def __init__(self, modules: Iterable[str]) -> None:
+        self._modules = {str(SOURCE / module): module for module in modules}
+
+    def start(self) -> None:
+        """Before the test."""
+        self._called: set[str] = set()
+        for each in gc.get_objects():
+            if isinstance(each, _lru_cache_wrapper) and each.__module__.startswith("privcube"):
+                each.cache_clear()
+        sys.setprofile(self._seen)
+
+    def stop(self) -> list[str]:
+        """Their modules and qualified names; a function inside another counts as that one."""
+        sys.setprofile(None)
+        return sorted(self._called)
+
+    def _seen(self, frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename in self._modules:
+            name = frame.f_code.co_qualname.partition(".<locals>")[0]
+            self._called.add(f"{self._modules[frame.f_code.co_filename]}:{name}")
+
+
 class _Trials:
     """As a plugin of pytest: when tests are collected, try each mutant in a fork, and write which test killed it."""
 
-    def __init__(self, module: str, tried: Sequence[Mutant], answers: int) -> None:
-        self.module, self.tried, self.answers = module, tried, answers
-        self.path = str(SOURCE / module)
-        self.called: set[str] = set()
-        sys.setprofile(self._seen)
-
-    def _seen(self, frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename == self.path:
-            self.called.add(frame.f_code.co_qualname)
+    def __init__(self, tried: Sequence[Mutant], jobs: int, answers: int) -> None:
+        self.tried, self.jobs, self.answers = tried, jobs, answers
+        self.modules = {mutant.module: (SOURCE / mutant.module).read_text(encoding="utf-8") for mutant in tried}
+        self.calls = _Calls(self.modules)
+        self.calls.start()
 
     def _answer(self, answer: object) -> None:
         os.write(self.answers, json.dumps(answer).encode() + b"\n")
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In the place of running the tests."""
-        sys.setprofile(None)
+        collected = self.calls.stop()
         functions: dict[str, list[FunctionType]] = defaultdict(list)
+        paths = {str(SOURCE / module): module for module in self.modules}
         for each in gc.get_objects():
-            if isinstance(each, FunctionType) and each.__code__.co_filename == self.path:
-                functions[each.__code__.co_qualname].append(each)
-        for each in gc.get_objects():
-            if isinstance(each, _lru_cache_wrapper) and each.__module__.startswith("privcube"):
-                each.cache_clear()
-        items = list(session.items)
-        takes = dict.fromkeys((item.nodeid for item in items), 0.0)
-        kills = dict.fromkeys(takes, 0)
-        before = (SOURCE / self.module).read_text(encoding="utf-8")
-        for mutant in (None, *self.tried):
-            changed = {} if mutant is None else _changed_functions(before, mutant.source)
+            if isinstance(each, FunctionType) and each.__code__.co_filename in paths:
+                functions[f"{paths[each.__code__.co_filename]}:{each.__code__.co_qualname}"].append(each)
+        takes: dict[str, float] = dict(self._noted(session, session.items, _Clock()))
+        items = [item for item in session.items if takes.get(item.nodeid, 0) <= _SLOW]
+        calls: dict[str, list[str]] = dict(self._noted(session, items, self.calls))
+        if len(takes) < len(session.items) or len(calls) < len(items):
+            return True  # one fails without any mutant
+        self._answer([item.nodeid for item in items])
+        kills: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)  # by the functions that changed
+
+        def trial(mutant: Mutant) -> tuple[str | None, bool]:
+            changed = _changed_functions(mutant.module, self.modules[mutant.module], mutant.source)
             if changed is None or not all(functions.get(name) for name in changed):
-                self._answer([None, False])
-                continue
-            items.sort(key=lambda item: (-kills[item.nodeid], takes[item.nodeid]))
-            reader, writer = os.pipe()
-            child = os.fork()
-            if not child:
-                for name, code in changed.items():
-                    for function in functions[name]:
-                        function.__code__ = code
-                _limit(600)
-                self._try(session, items, takes, writer, mutant is None)
-            os.close(writer)
-            with os.fdopen(reader) as pipe:  # ends with the child
-                said = pipe.read().splitlines()
-            status = _ended(child, 1)
-            if mutant is None:
-                if status:
-                    break
-                takes = dict(map(json.loads, said))
-                slow = [name for name, taken in takes.items() if taken > _SLOW]
-                items = [item for item in items if item.nodeid not in slow]
-                self._answer(slow)
-                continue
-            killer = None if status == 0 else json.loads(said[-1])[0] if said else items[0].nodeid
+                return None, False
+            killed = kills[tuple(changed)]
+            concerned = [item for item in items if not changed.keys().isdisjoint(calls[item.nodeid])]
+            concerned.sort(key=lambda item: (-killed[item.nodeid], takes[item.nodeid]))
+            new = [(function, code) for name, code in changed.items() for function in functions[name]]
+            status, said = _forked(partial(self._try, session, concerned, takes, new))
+            killer = None if status == 0 else said[-1] if said else items[0].nodeid
             if killer is not None:
-                kills[killer] += 1
-            self._answer([killer, self.called.isdisjoint(changed)])
+                killed[killer] += 1
+            return killer, changed.keys().isdisjoint(collected)
+
+        for number, (killer, sure) in _shared(trial, self.tried, self.jobs):
+            self._answer([number, killer, sure])
         return True
 
-    def _try(
-        self, session: pytest.Session, items: list[pytest.Item], takes: dict[str, float], writer: int, all_of_it: bool
-    ) -> NoReturn:
-        """Run the tests up to the first failure, saying which one begins or, at first, how long each takes."""
-        start = time.process_time()
-        try:
-            for item, following in zip(items, [*items[1:], None], strict=True):
-                if not all_of_it:
-                    os.write(writer, json.dumps([item.nodeid, 0]).encode() + b"\n")
-                    seconds = int(time.process_time() + 3 + 5 * takes[item.nodeid])
-                    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
+    def _noted(self, session: pytest.Session, items: Sequence[pytest.Item], note: _Clock | _Calls) -> list[Any]:
+        """What is noted of each test; the list ends with the first that fails."""
+
+        def run(writer: int) -> None:
+            for item, following in _with_next(items):
+                note.start()
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                noted = note.stop()
                 if session.testsfailed:
-                    os._exit(1)
-                if all_of_it:
-                    taken, start = time.process_time() - start, time.process_time()
-                    os.write(writer, json.dumps([item.nodeid, taken]).encode() + b"\n")
+                    return
+                os.write(writer, json.dumps([item.nodeid, noted]).encode() + b"\n")
+
+        return _forked(run)[1]
+
+    def _try(
+        self,
+        session: pytest.Session,
+        items: Sequence[pytest.Item],
+        takes: dict[str, float],
+        new: Sequence[tuple[FunctionType, CodeType]],
+        writer: int,
+    ) -> None:
+        """Run the tests up to the first failure, saying which one begins."""
+        for function, code in new:
+            function.__code__ = code
+        for item, following in _with_next(items):
+            os.write(writer, json.dumps(item.nodeid).encode() + b"\n")
+            seconds = int(time.process_time() + 3 + 5 * takes[item.nodeid])
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.testsfailed:
+                os._exit(1)
+
+
+def _with_next(items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.Item | None]]:
+    """Each test and the one that follows it."""
+    return zip(items, [*items[1:], None], strict=True) if items else iter(())
+
+
+def _forked(work: Callable[[int], None]) -> tuple[int, list[Any]]:
+    """Run something in a fork; how that ended, and the lines of JSON that it wrote to the pipe it was given."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            _limit(600)
+            work(writer)
             os._exit(0)
         finally:
             os._exit(2)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:  # ends with the child
+        said = [json.loads(line) for line in pipe]
+    return _ended(child), said
 
 
-def _changed_functions(before: str, after: str) -> dict[str, CodeType] | None:
-    """The code of functions that differ, by their qualified names; None if anything else differs."""
+def _shared(work: Callable[[Any], object], items: Sequence[Any], jobs: int) -> Iterator[tuple[int, Any]]:
+    """Do something with each item, by so many processes at once; its number and the result, as they come.
+
+    The processes are forks of this one, and each takes one item in so many. Results must be short: a pipe keeps such
+    lines whole.
+    """
+    reader, writer = os.pipe()
+    children = []
+    for job in range(jobs):
+        child = os.fork()
+        if not child:
+            try:
+                for number in range(job, len(items), jobs):
+                    os.write(writer, json.dumps([number, work(items[number])]).encode() + b"\n")
+                os._exit(0)
+            finally:
+                os._exit(2)
+        children.append(child)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        for line in pipe:
+            number, result = json.loads(line)
+            yield number, result
+    for child in children:
+        os.waitpid(child, 0)
+
+
+def _changed_functions(module: str, before: str, after: str) -> dict[str, CodeType] | None:
+    """The code of functions that differ, by the module and their names; None if anything else differs."""
     (rest, old), (other, new) = _apart(before), _apart(after)
     if rest != other or old.keys() != new.keys():
         return None
     found = _codes(compile(after, "", "exec"))
     changed = [name for name in old if old[name] != new[name]]
-    return {name: found[name] for name in changed} if all(name in found for name in changed) else None
+    return {f"{module}:{name}": found[name] for name in changed} if all(name in found for name in changed) else None
 
 
 def _apart(source: str) -> tuple[str, dict[str, str]]:
@@ -388,20 +483,22 @@ def _codes(code: CodeType) -> dict[str, CodeType]:
     return found
 
 
-def killers(module: str, tried: Sequence[Mutant]) -> tuple[list[str], list[tuple[str | None, bool]]]:
-    """Tests that are left out, as they take long; for each mutant the test that kills it, and if that is sure."""
+def killers(tests: Iterable[str], tried: Sequence[Mutant], jobs: int) -> Iterator[Any]:
+    """First the tests that are quick enough; then of each mutant its number, what kills it, and if that is sure."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         os.close(reader)
-        _run_tests([str(PROJECT / "tests" / name) for name in KILLERS[module]], _Trials(module, tried, writer))
+        _run_tests([str(PROJECT / "tests" / name) for name in tests], _Trials(tried, jobs, writer))
     os.close(writer)
+    answers = 0
     with os.fdopen(reader) as pipe:
-        answers = [json.loads(line) for line in pipe]
+        for line in pipe:
+            answers += 1
+            yield json.loads(line)
     os.waitpid(child, 0)
-    if len(answers) != 1 + len(tried):
-        raise SystemExit(f"{module}: the tests fail without any mutant, or their process did")
-    return answers[0], answers[1:]
+    if answers != 1 + len(tried):
+        raise SystemExit(f"{', '.join(tests)}: one fails without any mutant, or their process did")
 
 
 def _preload() -> None:
@@ -435,47 +532,84 @@ def excuses() -> dict[tuple[str, str, str], str]:
     }
 
 
+class Counts(NamedTuple):
+    """Of one module: mutants, how many were killed, and survivors that are known to be equivalent."""
+
+    tried: int
+    killed: int
+    equivalent: int
+
+
+def survivors(
+    tests: Sequence[str], made: Sequence[Mutant], excused: Container[tuple[str, str, str]], jobs: int
+) -> list[Mutant]:
+    """Mutants that no test kills; those without an excuse are printed as soon as they are found."""
+    found: list[Mutant] = []
+    unsure: list[tuple[Mutant, str | None]] = []
+    often: Counter[tuple[str, str]] = Counter()  # tests that killed mutants of a module
+
+    def survived(mutant: Mutant) -> None:
+        found.append(mutant)
+        if mutant.key not in excused:
+            print(f"  survived  {mutant.module}: {mutant.title}", flush=True)
+
+    answers = killers(tests, made, jobs)
+    quick: list[str] = next(answers)
+    for number, killer, sure in answers:
+        mutant = made[number]
+        if killer is not None:
+            often[mutant.module, killer] += 1
+        if not sure:
+            unsure.append((mutant, killer))
+        elif killer is None:
+            survived(mutant)
+    killed = [killer is not None for _, killer in unsure]
+    again = [each for at, each in enumerate(unsure) if not killed[at] or sum(killed[:at]) % 10 == 0]
+
+    def trial(each: tuple[Mutant, str | None]) -> bool:
+        mutant, killer = each
+        if killer is not None and not survives(mutant, [killer], 120):
+            return False
+        return survives(mutant, sorted(quick, key=lambda name: -often[mutant.module, name]), 120)
+
+    for number, alive in _shared(trial, again, jobs):
+        if alive:
+            survived(again[number][0])
+    return found
+
+
 def main(words: Sequence[str]) -> int:
     """Run the mutants of all modules with one of these words in their path; 0 if enough are killed."""
-    every = int(os.environ.get("PRIVCUBE_MUTANTS", "1"))
+    every, jobs = int(os.environ.get("PRIVCUBE_MUTANTS", "1")), int(os.environ.get("PRIVCUBE_JOBS", "1"))
     os.chdir(PROJECT)
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     _preload()
-    known = excuses()
-    tried = killed = excused = wrong = 0
-    for module in KILLERS:
-        if words and not any(word in module for word in words):
-            continue
-        made = list(mutants(module))
-        own = {(mutant.before, mutant.after) for mutant in made}
-        for name, before, after in known:
-            if name == module and (before, after) not in own:
-                print(f"  {module}: excused but never made: {before}  ->  {after}", flush=True)
+    excused, wrong = excuses(), 0
+    together: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for module, tests in KILLERS.items():
+        if not words or any(word in module for word in words):
+            together[tests].append(module)
+    all_of_them = Counts(0, 0, 0)
+    for tests, modules in together.items():
+        whole = [mutant for module in modules for mutant in mutants(module)]
+        made = [mutant for module in modules for mutant in [each for each in whole if each.module == module][::every]]
+        left = survivors(tests, made, excused, jobs)
+        for key in {key for key in excused if key[0] in modules} - {mutant.key for mutant in whole}:
+            print("  excused, but never made:", *key, flush=True)
+            wrong += 1
+        for mutant in made:
+            if mutant.key in excused and mutant not in left:
+                print(f"  excused, but killed: {mutant.module}: {mutant.title}", flush=True)
                 wrong += 1
-        made = made[::every]
-        tests = [str(PROJECT / "tests" / name) for name in KILLERS[module]]
-        counts = [len(made), 0, 0]
-        kills = 0
-        slow, found = killers(module, made)
-        tests += [f"--deselect={name}" for name in slow]
-        for mutant, (killer, sure) in zip(made, found, strict=True):
-            survived = killer is None
-            if not sure:
-                kills += not survived
-                if survived or (kills % 10 == 1 and survives(module, mutant.source, [str(killer)], 120)):
-                    survived = survives(module, mutant.source, tests, 120)
-            excuse = (module, mutant.before, mutant.after) in known
-            counts[1] += not survived
-            counts[2] += survived and excuse
-            if survived and not excuse:
-                print(f"  survived  {mutant.title}", flush=True)
-            if excuse and not survived:
-                print(f"  excused, but killed: {mutant.title}", flush=True)
-                wrong += 1
-        print(f"{module}: {counts[0]} mutants, {counts[1]} killed, {counts[2]} equivalent", flush=True)
-        tried, killed, excused = tried + counts[0], killed + counts[1], excused + counts[2]
-    share = killed / max(tried - excused, 1)
-    print(f"{tried} mutants, {killed} killed, {excused} equivalent: {share:.1%} of the others killed", flush=True)
+        for module in modules:
+            tried, kept = (sum(mutant.module == module for mutant in each) for each in (made, left))
+            equivalent = sum(mutant.module == module and mutant.key in excused for mutant in left)
+            print(f"{module}: {tried} mutants, {tried - kept} killed, {equivalent} equivalent", flush=True)
+            counts = Counts(tried, tried - kept, equivalent)
+            all_of_them = Counts(*map(sum, zip(all_of_them, counts, strict=True)))
+    tried, killed, equivalent = all_of_them
+    share = killed / max(tried - equivalent, 1)
+    print(f"{tried} mutants, {killed} killed, {equivalent} equivalent: {share:.1%} of the others killed", flush=True)
     return 0 if share >= WANTED and not wrong else 1
 
 

@@ -5,8 +5,8 @@ matrix of the predictor; no data is needed. Each number of each table is held ag
 against its intervals for all numbers at once. No stated 95 % may be below 94 % beyond what chance explains, over all
 numbers of a case together.
 
-`PRIVCUBE_ATTACK=20` draws 20 times as often, the most there is, in all cases rather than some. As a script it takes a
-number of draws and prints figures.
+`PRIVCUBE_ATTACK=20` draws 20 times as often, the most there is, in all cases rather than some; random plans are up to
+100 times as many. As a script it takes a number of draws and prints figures.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def _short(case: Case) -> bool:
     return case.guarantee in (pc.PureDP("4.5"), pc.ZCDP("2.4"), rounded) and case.strategy != "search"
 
 
-@pytest.mark.parametrize("seed", range(5 * SCALE))
+@pytest.mark.parametrize("seed", range(5 * min(SCALE, 100)))
 def test_intervals_of_any_plan_cover(seed: int) -> None:
     case = any_case(seed)
     logarithm, what = worst(found(case, 1_000))

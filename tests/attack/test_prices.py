@@ -13,7 +13,7 @@ from privcube.accuracy import privacy
 from privcube.accuracy.layout import Layout
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model import sensitivity
-from privcube.model.groups import group_rows
+from privcube.model.groups import Group, GroupPart, SketchGroup, group_rows
 from privcube.model.slices import largest_scale
 from privcube.planning.steps import with_bundles
 from privcube.sensitive import brute_force, gate
@@ -140,6 +140,43 @@ def test_the_l1_of_exchanged_records_is_twice_that_of_one() -> None:
     shape = privacy.Shape(1, 4, "helmert", (2, 6, 12))
     assert privacy._product_move((shape,), False).l1 == 3  # a cell meets 1, 1, 1, or -1, 1, 1, or -2, 1, or -3
     assert privacy._product_move((shape, shape), True).l1 == 18
+
+
+@pytest.mark.parametrize(
+    ("buckets", "cells", "moved"),
+    [
+        (4, 1, (0, 0)),  # one record cannot be exchanged for another
+        (1, 40, (2, 4)),  # from one sign to the other in the only bucket
+        (10**9, 2, (2, 2)),  # from bucket to bucket
+    ],
+)
+def test_exchanged_records_move_a_sketch_by_two_numbers_at_most(
+    buckets: int, cells: int, moved: tuple[int, int]
+) -> None:
+    assert privacy._sketch_move(SketchGroup(0, buckets), cells, True) == moved
+    assert privacy._sketch_move(SketchGroup(0, buckets), cells, False) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        SketchGroup(-1, 4),
+        SketchGroup(0, 0),
+        (GroupPart(3, 1, "cells"),),  # of three axes, this is the fourth
+        (GroupPart(-1, 1, "cells"),),
+        (GroupPart(0, 0, "cells"),),
+        (GroupPart(0, 2, "cells"),),
+        (GroupPart(1, 1, "contrast"),),
+        (GroupPart(1, 1, "cells"), GroupPart(1, 1, "cells")),
+    ],
+    ids=str,
+)
+def test_groups_that_the_frame_does_not_have_are_refused(group: Group) -> None:
+    frame = plan(PAIRS, PureDP(1), "marginals").frame
+    for good in (SketchGroup(0, 1), (GroupPart(2, 1, "cells"),), (GroupPart(0, 1, "contrast"),)):
+        privacy._check_group(frame, good)
+    with pytest.raises(errors.PlanError, match="group"):
+        privacy._check_group(frame, group)
 
 
 @pytest.mark.parametrize(("rows", "scale"), [(0, 24_390), (100, 6_622), (361, 4_000), (10**6, 90)])

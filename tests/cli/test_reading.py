@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from privcube import PureDP, Release, plan, release
 from privcube.model.measurements import Measurements
 from privcube.sensitive.ledger import open_ledger
+from privcube.version import __version__
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Here = Callable[..., Any]
@@ -73,19 +75,52 @@ def test_verify_as_json(said: Said, here: Here, ready: Path) -> None:
     assert json.loads(result.out)["passed"] is False
 
 
+NOT_ALL = "out: NOT ALL CHECKED: no check failed, but 1 check could be made only in part"
+
+
 def test_files_of_the_publisher_are_named_and_fail_only_if_strict(said: Said, here: Here, ready: Path) -> None:
     said("release", "spec.toml")
     (ready / "out" / "README").write_text("hello")
-    printed = said("verify", "out")
-    assert printed.startswith("part  files: ")
-    assert "NOT CHECKED: 'README'" in printed
-    assert printed.endswith("out: all checks passed, 1 of them only in part: see NOT CHECKED\n")
-    found = json.loads(said("verify", "out", "--json"))
-    assert (found["passed"], found["partial"]) == (True, True)
+    result = here("verify", "out")
+    assert result.code == 3
+    assert result.out.startswith("part  files: ")
+    assert "NOT CHECKED: 'README'" in result.out
+    assert result.out.splitlines()[-1] == NOT_ALL
+    result = here("verify", "out", "--json")
+    assert result.code == 3
+    found = json.loads(result.out)
+    assert (found["passed"], found["partial"]) == (False, True)
     assert [check["check"] for check in found["checks"] if check["partial"]] == ["files"]
     result = here("verify", "out", "--strict")
     assert result.code == 1
     assert result.out.endswith("out: 1 check failed\n")
+
+
+def test_a_forger_who_claims_another_version_does_not_get_a_zero(said: Said, here: Here, ready: Path) -> None:
+    """The promise of a statement is turned around, everything else fits, and the version excuses the other words."""
+    said("release", "spec.toml")
+    out = ready / "out"
+    statement, manifest = out / "PRIVACY.md", out / "release.json"
+    statement.write_text(statement.read_text(encoding="utf-8") + "\nNobody is protected.\n", encoding="utf-8")
+    sums = out / "SHA256SUMS"
+
+    def seal() -> None:
+        for file in (statement, manifest):
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()
+            lines = sums.read_text(encoding="utf-8").splitlines()
+            changed = [f"{digest}  {file.name}" if line.endswith(f"  {file.name}") else line for line in lines]
+            sums.write_text("\n".join(changed) + "\n", encoding="utf-8")
+
+    seal()
+    assert here("verify", "out").code == 1
+    stated = manifest.read_text(encoding="utf-8")
+    manifest.write_text(stated.replace(f'"privcube": "{__version__}"', '"privcube": "0.0.1"'), encoding="utf-8")
+    seal()
+    result = here("verify", "out")
+    assert result.code == 3
+    assert "NOT CHECKED: the other words of PRIVACY.md" in result.out
+    assert result.out.splitlines()[-1] == NOT_ALL
+    assert here("verify", "out", "--strict").code == 1
 
 
 def test_verify_asks_the_ledger(said: Said, here: Here, ready: Path) -> None:

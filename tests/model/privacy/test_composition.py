@@ -191,6 +191,27 @@ def test_the_room_that_is_left_is_room(total: ApproxDP) -> None:
     assert room(Spending.of(PureDP(1))) is None
 
 
+@pytest.mark.parametrize(("epsilon", "steps"), [("50", 5_000), ("10", 1_000), ("9.99", 9_990), ("0.03", 3_000)])
+def test_the_room_of_an_untouched_total_is_all_of_it(epsilon: str, steps: int) -> None:
+    """And what is left of one comes in steps, a thousand or more of them up to the total."""
+    total = ApproxDP(epsilon, "1e-6", calibration="exact")
+    assert room(Spending.of(total)) == total
+    rest = room(Spending.of(total, [total.with_amount(total.epsilon / 3)]))
+    assert rest is not None
+    assert (rest.epsilon / total.epsilon * steps).denominator == 1
+    assert rest.epsilon / total.epsilon * steps % 10 != 0  # no coarser ones
+
+
+def test_there_is_no_room_for_less_than_the_smallest_guarantee() -> None:
+    """The search for it does not try what cannot be written down."""
+    smallest = ApproxDP("1e-12", "1e-6", calibration="exact")
+    assert room(Spending.of(smallest)) == smallest
+    assert room(Spending.of(smallest, [smallest])) is None
+    more = ApproxDP("5e-12", "1e-6", calibration="exact")  # all of it is in its delta
+    assert room(Spending.of(more)) == more
+    assert room(Spending.of(more, [more.with_amount("2e-12")])) is None
+
+
 def test_a_refusal_says_in_which_account_and_what_costs_less() -> None:
     half = ApproxDP("0.5", "1e-6", calibration="zcdp")
     spent = [half] * 2

@@ -9,8 +9,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mpmath import erfc, exp, mp, mpf, sqrt
+from mpmath import erfc, erfinv, exp, mp, mpf, sqrt
 
+from privcube.model.privacy import gaussian_profile
 from privcube.model.privacy.gaussian_profile import at_most, delta_of, mu_squared_of, mu_squared_of_pure
 from privcube.model.privacy.zcdp import rho_of
 
@@ -52,6 +53,27 @@ def test_the_inverse_is_the_largest_rounded_down(epsilon: Fraction) -> None:
         found = number(mu_squared_of(epsilon, delta))
         assert profile(number(epsilon), found) <= number(delta)
         assert profile(number(epsilon), found * (1 + CLOSE)) > number(delta)
+
+
+@pytest.mark.parametrize("epsilon", ["1e-6", "0.1", "1", "7/3", "10", "50"])
+def test_the_check_of_a_pure_release_decides_by_itself(epsilon: str) -> None:
+    """It would refuse what a wrong search found, however close: mu is 2 Phi^-1 of 1 / (1 + e^-epsilon)."""
+    amount = Fraction(epsilon)
+    mu = 2 * sqrt(2) * erfinv((1 - exp(-number(amount))) / (1 + exp(-number(amount))))
+    exact = Fraction(*(mu**2).as_integer_ratio())
+    for off in (Fraction(1), Fraction(1, 10**30), Fraction(1, 10**70)):
+        assert gaussian_profile._as_easy(exact * (1 + off), amount)
+        assert not gaussian_profile._as_easy(exact / (1 + off), amount)
+
+
+def test_a_decision_that_needs_too_many_digits_goes_to_the_private_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    close = mu_squared_of(Fraction(1), Fraction(1, 10**6)) * (1 - Fraction(1, 10**200))
+    assert at_most(close, Fraction(1), Fraction(1, 10**6))
+    pure = mu_squared_of_pure(Fraction(1))
+    assert gaussian_profile._as_easy(pure, Fraction(1))
+    monkeypatch.setattr(gaussian_profile, "_MOST_DIGITS", 1)
+    assert not at_most(close, Fraction(1), Fraction(1, 10**6))
+    assert not gaussian_profile._as_easy(pure, Fraction(1))
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS[1:-1], ids=str)

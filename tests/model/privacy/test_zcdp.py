@@ -7,6 +7,7 @@ thirtieth digit is caught.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import exp, log, mp, mpf, sqrt
 
+from privcube.model.privacy import zcdp
 from privcube.model.privacy.guarantee import ApproxDP
 from privcube.model.privacy.zcdp import classic_gaussian_variance, delta_of, epsilon_of, rho_of
 
@@ -219,3 +221,53 @@ def test_classic_constant(epsilon: Fraction) -> None:
     for delta in DELTAS:
         classic = 2 * log(2 / number(delta)) / number(epsilon) ** 2
         assert classic <= number(classic_gaussian_variance(epsilon, delta)) <= classic * (1 + mpf("1e-25"))
+
+
+# The slack: all results are moved in the private direction by 1e-50 of the sum of the sizes of their terms, or more
+
+
+@pytest.fixture
+def alphas(monkeypatch: pytest.MonkeyPatch) -> list[Decimal]:
+    """All digits are kept, where 30 would hide the slack; the alphas at which bounds are evaluated are noted."""
+    found: list[Decimal] = []
+    root = zcdp._root
+
+    def noted(increasing: Callable[[Decimal], Decimal]) -> Decimal:
+        found.append(root(increasing))
+        return found[-1]
+
+    monkeypatch.setattr(zcdp, "_root", noted)
+    monkeypatch.setattr(zcdp, "_KEPT_DIGITS", zcdp._DIGITS)
+    return found
+
+
+def is_slack(moved: mpf, terms: list[mpf], alpha: mpf) -> bool:
+    sizes = sum(abs(term) for term in terms)
+    return sizes * mpf("0.9999e-50") <= moved <= (2 * sizes + 1 + 1 / (alpha - 1)) * mpf("1.0001e-50")
+
+
+@pytest.mark.parametrize("rho", RHOS, ids=str)
+def test_delta_and_epsilon_have_their_slack(rho: Fraction, alphas: list[Decimal]) -> None:
+    r = number(rho)
+    for amount in EPSILONS:
+        found, e, a = delta_of(rho, amount), number(amount), mpf(str(alphas[-1]))
+        if LEAST_DELTA < found < 1:
+            terms = [(a - 1) * a * r, (1 - a) * e, (a - 1) * log(a - 1), -a * log(a)]
+            rounding = mpf(1)  # of the exponential, relative to itself
+            assert is_slack(log(number(found)) - sum(terms), [*terms, rounding], a), (rho, amount)
+    for delta in DELTAS:
+        found, d, a = epsilon_of(rho, delta), log(number(delta)), mpf(str(alphas[-1]))
+        if found > 0:
+            terms = [a * r, -d / (a - 1), -log(a) / (a - 1), log((a - 1) / a)]
+            assert is_slack(number(found) - sum(terms), terms, a), (rho, delta)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
+def test_rho_and_the_classic_constant_have_their_slack(epsilon: Fraction, alphas: list[Decimal]) -> None:
+    e = number(epsilon)
+    for delta in DELTAS:
+        found, d, a = rho_of.__wrapped__(epsilon, delta), log(number(delta)), mpf(str(alphas[-1]))
+        terms = [e / a, d / (a * (a - 1)), -log(a - 1) / a, log(a) / (a - 1)]
+        assert is_slack(sum(terms) - number(found), terms, a), (epsilon, delta)
+        classic = 2 * log(2 / number(delta)) / e**2
+        assert is_slack(number(classic_gaussian_variance(epsilon, delta)) - classic, [classic], mpf(2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,6 +13,9 @@ from privcube.cli.progress import Progress
 
 if TYPE_CHECKING:
     from privcube.released.artifact.verification import Check
+
+
+NOT_ALL: Final = 3  # the exit code if nothing fails, but something could not be checked
 
 
 @click.command()
@@ -26,9 +29,10 @@ def verify(folder: str, spec: str | None, strict: bool, as_json: bool) -> None:
     Checks every byte in DIR, the budget, the noise, and whether the tables agree.
 
     A check that can be made only in part says "part", and names what it leaves out: files that the publisher
-    added, or what another version of privcube wrote. It counts as passed, or as failed with --strict.
+    added, or what another version of privcube is said to have written. With --strict it fails.
 
-    The exit code is 0 if all checks pass, 1 if one fails, 2 if DIR is not a release at all.
+    The exit code is 0 if everything was checked and is right, 3 if nothing is wrong but something could not be
+    checked, 1 if a check fails, 2 if DIR is not a release at all.
 
     \b
     Example:
@@ -45,26 +49,33 @@ def verify(folder: str, spec: str | None, strict: bool, as_json: bool) -> None:
         passed, detail = _in_ledger(folder, spec)
         checks.append(Check("ledger", passed, detail))
     failed = sum(not check.passed for check in checks)
+    in_part = sum(check.partial for check in checks)
     if as_json:
         found = [
             {"check": check.name, "passed": check.passed, "partial": check.partial, "detail": check.detail}
             for check in checks
         ]
-        say_json({"passed": not failed, "partial": any(check.partial for check in checks), "checks": found})
+        say_json({"passed": not failed and not in_part, "partial": in_part > 0, "checks": found})
     else:
         for check in checks:
             say(f"{_verdict(check)}  {check.name}: {check.detail}")
-        in_part = sum(check.passed and check.partial for check in checks)
-        rest = f", {in_part} of them only in part: see NOT CHECKED" if in_part else ""
-        say(f"{folder}: " + (f"{count_of(failed, 'check')} failed" if failed else f"all checks passed{rest}"))
-    if failed:
-        sys.exit(1)
+        say(f"{folder}: {_summary(failed, in_part)}")
+    if failed or in_part:
+        sys.exit(1 if failed else NOT_ALL)
 
 
 def _verdict(check: Check) -> str:
     if not check.passed:
         return "FAIL"
     return "part" if check.partial else "pass"
+
+
+def _summary(failed: int, in_part: int) -> str:
+    if failed:
+        return f"{count_of(failed, 'check')} failed"
+    if in_part:
+        return f"NOT ALL CHECKED: no check failed, but {count_of(in_part, 'check')} could be made only in part"
+    return "all checks passed"
 
 
 def _require_release(folder: str) -> None:

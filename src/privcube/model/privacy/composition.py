@@ -128,11 +128,12 @@ def room(spending: Spending) -> ApproxDP | None:
         step /= 10
     while total.epsilon >= 10_000 * step:
         step *= 10
-    fits, exceeds = 0, int(total.epsilon / step) + 1
+    least = -(-SMALLEST // step)  # steps: fewer are no guarantee at all
+    fits, exceeds = least - 1, int(total.epsilon / step) + 1
     while exceeds - fits > 1:
         tried = (fits + exceeds) // 2
         fits, exceeds = (tried, exceeds) if one.with_amount(tried * step).capacity <= account.left else (fits, tried)
-    return one.with_amount(fits * step) if fits and fits * step >= SMALLEST else None
+    return one.with_amount(fits * step) if fits >= least else None
 
 
 def remaining(total: Guarantee, spent: Iterable[Guarantee]) -> Fraction:
