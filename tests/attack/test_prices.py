@@ -11,6 +11,7 @@ import pytest
 from privcube import ZCDP, Attribute, Level, Plan, PureDP, Schema, Workload, errors, plan
 from privcube.accuracy import privacy
 from privcube.accuracy.layout import Layout
+from privcube.accuracy.pricing import columns
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model import sensitivity
 from privcube.model.groups import Group, GroupPart, SketchGroup, group_rows
@@ -127,7 +128,7 @@ def test_a_few_children_stand_for_all(kind: str, parents: int, monkeypatch: pyte
     weights = tuple(j * (j + 1) for j in range(1, 90)) if kind == "helmert" else ()
     shape = privacy.Shape(parents, 90, kind, weights)  # type: ignore[arg-type]
     few = privacy.meetings.__wrapped__(shape)
-    monkeypatch.setattr(privacy, "_ALL_CHILDREN", 90)
+    monkeypatch.setattr(columns, "_ALL_CHILDREN", 90)
     every = privacy.meetings.__wrapped__(shape)
     assert few <= every
     for extreme in (min, max):

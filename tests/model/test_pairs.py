@@ -16,9 +16,9 @@ from privcube import ZCDP, ApproxDP, Attribute, Level, Plan, PureDP, Schema, Wor
 from privcube.accuracy import privacy
 from privcube.accuracy.pricing import pairs as second
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
-from privcube.model.noise import pairs
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, group_rows, row_weights
+from privcube.model.noise import pairs
 from privcube.model.noise.pairs import KNOWN, alike, cost_in_shares, every_case, total_is_public
 from privcube.model.sensitivity import squared_l2
 from privcube.model.slices import joined, shared_cells, slice_count
