@@ -26,6 +26,9 @@ from privcube.released.artifact.manifest import amounts_text
 from privcube.released.artifact.rehearsal import rehearse
 from privcube.released.artifact.store import is_unchanged, stage, synced_folder
 from privcube.released.release import Release
+from privcube.released.whole.facts import Facts, impossible_cells
+from privcube.released.whole.release import Terms, WholeRelease
+from privcube.released.whole.search import checked_effort
 from privcube.sensitive.engine import Ledger as AnyLedger
 from privcube.sensitive.gate import measure
 from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, find_ledger, open_ledger
@@ -153,6 +156,7 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
     planned = _plan_of(spec, plan, progress)
     output = folder / spec.output
     _check_places(spec, folder)
+    _whole_terms(spec)
     staged = output.parent / f".{output.name}.staged-{planned.digest[:12]}-{os.getpid()}"
     _make(staged)
     ledger = None
@@ -171,7 +175,7 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
             text=spec.data.text,
             progress=progress,
         )
-        digest = stage(made, staged, progress)
+        digest = stage(_with_whole_numbers(spec, made, progress), staged, progress)
         number = made.provenance.get("entry")
         if ledger is not None:
             ledger.commit(int(number or 0), digest, str(staged.absolute()), str(output.absolute()))
@@ -183,6 +187,23 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
             shutil.rmtree(staged, ignore_errors=True)  # keep committed bytes for `privcube ledger recover`
         raise
     return output
+
+
+def _whole_terms(spec: Spec) -> Terms | None:
+    """How whole numbers are to be made, checked against the schema before anything is charged."""
+    if spec.whole is None:
+        return None
+    facts = Facts(spec.whole.known_records, spec.whole.impossible)
+    impossible_cells(list(spec.schema), facts.impossible)
+    return Terms(checked_effort(spec.whole.effort), facts)
+
+
+def _with_whole_numbers(spec: Spec, made: Release, progress: Progress) -> Release:
+    terms = _whole_terms(spec)
+    if terms is None or spec.whole is None:
+        return made
+    found = WholeRelease.of(made, terms, progress)
+    return found if spec.whole.records else found.without_records()
 
 
 def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:

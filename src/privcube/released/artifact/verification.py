@@ -22,7 +22,7 @@ import numpy as np
 from privcube.accuracy.direct import recovery_coefficients
 from privcube.accuracy.matrix_structure import structure_of
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
-from privcube.algebra.lattice import Floats
+from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import ArtifactError, Plain, PrivcubeError, listed, quoted
 from privcube.model.amounts import shown
 from privcube.model.measurements import Measurements
@@ -38,6 +38,7 @@ from privcube.released.artifact.store import (
     INDEX,
     MANIFEST,
     PLAN,
+    RECORDS,
     REGISTRY,
     STATEMENT,
     file_names,
@@ -55,11 +56,15 @@ from privcube.released.artifact.table_files import (
     measurements_bytes,
     read_measurements,
 )
-from privcube.released.labels import NUMBERS
+from privcube.released.artifact.whole_files import Distance, read_records, records_bytes, require_facts, terms_in
+from privcube.released.labels import COUNT, NUMBERS
 from privcube.released.release import Release, number_columns
+from privcube.released.whole.records import Records
+from privcube.released.whole.release import counts_of
 from privcube.version import __version__
 
 _TOLERANCE: Final = 1e-6  # relative difference allowed between published and recomputed numbers
+_ROUNDED: Final = 1e-5  # of the stated distance of whole numbers, which has six digits
 _MOST_BITS: Final = 200  # of a fraction shown in full; longer ones would be unreadable
 
 
@@ -128,8 +133,22 @@ class _Artifact:
     @cached_property
     def expected(self) -> dict[str, Any]:
         """What the manifest must state, given the plan and what it says of version and ledger."""
-        files = [*file_names(self.plan.workload), CHECKSUMS]
-        return manifest(self.plan, provenance_from(self.stated), files, self.stated["privcube"])
+        files = [*file_names(self.plan.workload, self.whole), CHECKSUMS]
+        return manifest(self.plan, provenance_from(self.stated), files, self.stated["privcube"], self.whole)
+
+    @cached_property
+    def whole(self) -> dict[str, Any] | None:
+        """What the manifest says of whole numbers, if there are any."""
+        if "whole" not in self.stated:
+            return None
+        terms_in(self.stated["whole"])
+        return dict(self.stated["whole"])
+
+    @cached_property
+    def records(self) -> Records | None:
+        """The records behind the whole numbers, if they were published."""
+        with_records = self.whole is not None and self.whole["with_records"]
+        return read_records(self.contents, self.plan.workload) if with_records else None
 
     @cached_property
     def release(self) -> Release:
@@ -148,11 +167,16 @@ class _Artifact:
         return found
 
     @cached_property
-    def again(self) -> list[dict[str, Floats]]:
-        """The numbers of every table, recomputed from plan and measurements."""
+    def again(self) -> list[dict[str, Floats | Integers]]:
+        """The numbers of every table, recomputed from plan and measurements, and counts from the records."""
         release, found = self.release, []
         for table in self.plan.workload:
-            found.append(number_columns(release.values(table, CONFIDENCE)))
+            numbers = number_columns(release.values(table, CONFIDENCE))
+            if self.records is not None:
+                numbers[COUNT] = counts_of(self.records, self.plan.workload, table).ravel()
+            elif self.whole is not None:  # as published: nothing to compute them from
+                numbers[COUNT] = np.zeros(numbers["estimate"].size, dtype=np.int64)
+            found.append(numbers)
             self.work.add()
         return found
 
@@ -162,7 +186,7 @@ class _Artifact:
 
 def _files(artifact: _Artifact) -> _Finding:
     contents = artifact.contents
-    expected = {*file_names(artifact.plan.workload), CHECKSUMS}
+    expected = {*file_names(artifact.plan.workload, artifact.whole), CHECKSUMS}
     present, listed_files = set(contents.sizes), {*contents.checksums, CHECKSUMS}
     _require_none((listed_files | expected) - present, f"every file of the plan and of {CHECKSUMS}", "no such file")
     _require_none(expected ^ listed_files, f"{CHECKSUMS} to list the files of the plan", "different ones")
@@ -280,19 +304,51 @@ def _require_numbers(artifact: _Artifact, names: tuple[str, ...], expected: str)
 def _agreement(artifact: _Artifact) -> _Finding:
     if not artifact.release.agrees:
         return "skipped: direct recovery adds up every table separately, so they need not agree"
-    schema = artifact.plan.workload.schema
-    tables = [
-        PublishedTable(
-            found.file,
-            found.table,
-            found.numbers["estimate"].reshape([axis_cells(schema, entry) for entry in found.table]),
-        )
-        for found in artifact.tables
-    ]
-    compared = compared_margins(schema, tables)
+    compared = compared_margins(artifact.plan.workload.schema, _published(artifact, "estimate"))
     if compared is None:
         return "skipped: too many margins; tables recovered from the same measurements agree"
     return f"tables agree wherever they overlap, {compared:,} margins compared"
+
+
+def _published(artifact: _Artifact, name: str) -> list[PublishedTable]:
+    """One column of every table, as an array with an axis per attribute."""
+    schema = artifact.plan.workload.schema
+    return [
+        PublishedTable(
+            found.file,
+            found.table,
+            found.numbers[name].reshape([axis_cells(schema, entry) for entry in found.table]).astype(np.float64),
+        )
+        for found in artifact.tables
+    ]
+
+
+def _whole(artifact: _Artifact) -> _Finding:
+    """Compare whole numbers with the records, if they are there, with each other, and with the estimates."""
+    if artifact.whole is None:
+        return "skipped: the release has none"
+    apart, workload = Distance(), artifact.plan.workload
+    for found in artifact.tables:
+        apart.add(found.numbers)
+        if int(found.numbers[COUNT].min(initial=0)) < 0:
+            raise ArtifactError(found.file, expected="counts of at least 0", given=Plain("negative ones"))
+        if artifact.records is not None and not np.array_equal(found.numbers[COUNT], found.again[COUNT]):
+            raise ArtifactError(found.file, expected=f"the counts of {RECORDS}", given=Plain("different ones"))
+    stated = artifact.whole["distance"]
+    if not math.isclose(apart.value, stated, rel_tol=_ROUNDED, abs_tol=_ROUNDED):
+        raise ArtifactError(f"{MANIFEST}, distance", expected=f"that of the tables, {apart.value}", given=stated)
+    near = f"{apart.value:.3g} standard errors from the estimates (root mean square)"
+    if artifact.records is not None:
+        terms = terms_in(artifact.whole)
+        require_facts(artifact.records, workload, terms.facts)
+        if not artifact.contents.holds(RECORDS, records_bytes(workload, artifact.records)):
+            return _InPart(f"counts are those of {RECORDS}, {near}", "its encoding, by another version of the library")
+        return f"all counts are those of the records in {RECORDS}, and {near}"
+    compared_margins(workload.schema, _published(artifact, COUNT), tolerance=0.0)
+    return _InPart(
+        f"counts are whole, not negative, agree wherever tables overlap, and are {near}",
+        f"whether records with these tables exist, as there is no {RECORDS}",
+    )
 
 
 def _bytes(artifact: _Artifact) -> _Finding:
@@ -358,6 +414,7 @@ _CHECKS: Final[dict[str, Callable[[_Artifact], _Finding]]] = {
     "tables": _estimates,
     "errors": _errors,
     "agreement": _agreement,
+    "whole numbers": _whole,
     "bytes": _bytes,
     "index": _index,
     "ledger head": _ledger_head,

@@ -1,0 +1,50 @@
+"""`privcube whole`: whole numbers for a release that was made without them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from privcube.cli.output import count_of, say
+from privcube.cli.progress import Progress
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path())
+@click.option("--output", type=click.Path(), metavar="NEW", help="The folder to create; by default DIR-whole.")
+@click.option(
+    "--effort",
+    type=click.Choice(["fast", "normal", "thorough"]),
+    default="normal",
+    show_default=True,
+    help="How many particles to look for records with.",
+)
+@click.option("--records", is_flag=True, help="Also write the synthetic records behind the counts.")
+@click.option("--known-records", type=int, metavar="N", help="The number of records, if it is public.")
+def whole(folder: str, output: str | None, effort: str, records: bool, known_records: int | None) -> None:
+    """Add whole numbers to a release.
+
+    Copies the release in DIR to a new folder in which every table has a column `count`: whole numbers that are not
+    negative, agree with each other and can occur together. It needs only DIR, and costs no privacy.
+
+    \b
+    Example:
+      privcube whole out
+      privcube whole out --records --output out-with-records
+    """
+    from privcube.released.release import Release
+    from privcube.released.whole.facts import Facts
+    from privcube.released.whole.release import Terms, WholeRelease
+
+    place = Path(folder)
+    target = Path(output) if output is not None else place.absolute().with_name(f"{place.absolute().name}-whole")
+    terms = Terms(effort, Facts(known_records))
+    release = Release.open(place)
+    with Progress() as progress:
+        made = WholeRelease.of(release, terms, progress)
+        (made if records else made.without_records()).save(target, progress=progress)
+    tables = count_of(len(release.workload), "table")
+    say(
+        f"wrote {tables} with whole numbers, {count_of(made.counts(()).item(), 'record')} in all, to {output or target}"
+    )
