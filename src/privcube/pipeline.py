@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from privcube.released.artifact.manifest import amounts_text
 from privcube.released.artifact.rehearsal import rehearse
 from privcube.released.artifact.store import is_unchanged, stage, synced_folder
 from privcube.released.release import Release
-from privcube.released.whole.facts import Facts, impossible_cells
+from privcube.released.whole.facts import Facts, checked_facts
 from privcube.released.whole.release import Terms, WholeRelease
 from privcube.released.whole.search import checked_effort
 from privcube.sensitive.engine import Ledger as AnyLedger
@@ -193,8 +194,7 @@ def _whole_terms(spec: Spec) -> Terms | None:
     """How whole numbers are to be made, checked against the schema before anything is charged."""
     if spec.whole is None:
         return None
-    facts = Facts(spec.whole.known_records, spec.whole.impossible)
-    impossible_cells(list(spec.schema), facts.impossible)
+    facts = checked_facts(spec.schema, Facts(spec.whole.known_records, spec.whole.impossible))
     return Terms(checked_effort(spec.whole.effort), facts)
 
 
@@ -266,7 +266,7 @@ def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path 
 
     Formal guarantee. If None: the artifact's receipt is that of the ledger's release of that number, which the ledger
     charged for this plan and this guarantee, within its total; and the bytes of the artifact are those that the ledger
-    committed to before they were published.
+    committed to before they were published; or, if whole numbers were added later, those of the release without them.
     """
     number, head, total = (made.provenance.get(name) for name in ("entry", "head", "total"))
     if head is None:
@@ -282,9 +282,18 @@ def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path 
         f"the ledger has another total, {status.total}": total == amounts_text(status.total),
         f"release {number} is {paid.state}: no bytes of it were ever published": paid.state
         in ("committed", "published"),
-        f"these are not the bytes of release {number}": is_unchanged(artifact, paid.artifact),
+        f"these are not the bytes of release {number}": is_unchanged(artifact, paid.artifact)
+        or _adds_whole_numbers(made, paid.artifact),
     }
     return next((objection for objection, agrees in found.items() if not agrees), None)
+
+
+def _adds_whole_numbers(made: Release, digest: str | None) -> bool:
+    """Whether a release with whole numbers has, without them, the bytes with this digest, written anew to compare."""
+    if not isinstance(made, WholeRelease):
+        return False
+    with tempfile.TemporaryDirectory(prefix="privcube-") as folder:
+        return stage(Release(made.measurements, made.provenance), Path(folder) / "again") == digest
 
 
 def recover_ledger(spec: Spec, *, folder: Path = Path()) -> list[tuple[int, str]]:

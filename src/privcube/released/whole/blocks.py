@@ -7,6 +7,7 @@ axis. Every residual belongs to one block; `Problem` strings the coordinates of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -113,7 +114,7 @@ class Problem:
             candidates = min((holding[place] for place in names), key=len, default=range(len(places)))
             owned[next(number for number in candidates if names <= sets[number])].append(residual)
         self.blocks = [Block(goals, own, residuals) for own, residuals in zip(places, owned, strict=True)]
-        order = [residual for residuals in owned for residual in residuals]
+        self.residuals = order = [residual for residuals in owned for residual in residuals]
         found = [goals.residuals[residual] for residual in order]
         lengths = [goal.estimate.size for goal in found]
         self.estimate = np.concatenate([goal.estimate for goal in found])
@@ -137,6 +138,15 @@ class Problem:
     def noise(self) -> float:
         """The expected squared error of the estimates, in the metric."""
         return float(np.sum(self.metric * self.variance))
+
+    def goals_at(self, estimate: Floats) -> Goals:
+        """The same goals with other estimates."""
+        found, start = {}, 0
+        for residual in self.residuals:
+            own = self.goals.residuals[residual]
+            found[residual] = replace(own, estimate=estimate[start : start + own.estimate.size])
+            start += own.estimate.size
+        return replace(self.goals, residuals=found)
 
     def keys(self, codes: Codes) -> list[Integers]:
         """For every block, the cell of every record."""

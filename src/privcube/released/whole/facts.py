@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from privcube.errors import Plain, QueryError
 from privcube.model.attribute import Attribute
+from privcube.model.schema import Schema
 from privcube.released.selection import Selection, selected_cells
 from privcube.released.whole.grid import Codes, Grid
 
@@ -64,6 +65,15 @@ class Impossible:
         return [
             (grid, mask, grid.attributes.index(attribute)) for grid, mask in self.masks if attribute in grid.attributes
         ]
+
+
+def checked_facts(schema: Schema, facts: Facts) -> Facts:
+    """Facts about attributes and labels of a schema."""
+    for name in dict.fromkeys(name for combination in facts.impossible for name in combination):
+        if name not in schema:
+            raise QueryError("impossible", expected="attributes of the schema", given=name, available=schema.names)
+    impossible_cells(list(schema), facts.impossible)
+    return facts
 
 
 def impossible_cells(attributes: Sequence[Attribute], combinations: Iterable[Mapping[str, Selection]]) -> Impossible:

@@ -17,7 +17,7 @@ from privcube.model.workload import Axis, Entry, Table, Workload, canonical
 from privcube.progress import Progress, silent
 from privcube.released.labels import axis_labels, column_names
 from privcube.released.release import Form, Release, TableValues
-from privcube.released.whole.facts import Facts
+from privcube.released.whole.facts import Facts, checked_facts
 from privcube.released.whole.records import Records
 from privcube.released.whole.search import find_records
 
@@ -54,6 +54,7 @@ class WholeRelease(Release):
     @classmethod
     def of(cls, release: Release, terms: Terms, progress: Progress = silent) -> WholeRelease:
         """Look for records."""
+        checked_facts(release.workload.schema, terms.facts)
         release.recover(progress)
         return cls(release, terms, find_records(release, terms.effort, terms.facts, progress))
 
