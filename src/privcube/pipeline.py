@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -25,11 +24,9 @@ from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
 from privcube.released.artifact.manifest import amounts_text
 from privcube.released.artifact.rehearsal import rehearse
-from privcube.released.artifact.store import is_unchanged, stage, synced_folder
+from privcube.released.artifact.store import adds_whole_numbers_to, is_unchanged, stage, synced_folder
 from privcube.released.release import Release
-from privcube.released.whole.facts import Facts, checked_facts
-from privcube.released.whole.release import Terms, WholeRelease
-from privcube.released.whole.search import checked_effort
+from privcube.released.whole.release import whole_terms, with_whole_numbers
 from privcube.sensitive.engine import Ledger as AnyLedger
 from privcube.sensitive.gate import measure
 from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, find_ledger, open_ledger
@@ -157,7 +154,7 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
     planned = _plan_of(spec, plan, progress)
     output = folder / spec.output
     _check_places(spec, folder)
-    _whole_terms(spec)
+    whole_terms(spec.schema, spec.whole)
     staged = output.parent / f".{output.name}.staged-{planned.digest[:12]}-{os.getpid()}"
     _make(staged)
     ledger = None
@@ -176,7 +173,7 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
             text=spec.data.text,
             progress=progress,
         )
-        digest = stage(_with_whole_numbers(spec, made, progress), staged, progress)
+        digest = stage(with_whole_numbers(made, spec.whole, progress), staged, progress)
         number = made.provenance.get("entry")
         if ledger is not None:
             ledger.commit(int(number or 0), digest, str(staged.absolute()), str(output.absolute()))
@@ -188,22 +185,6 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
             shutil.rmtree(staged, ignore_errors=True)  # keep committed bytes for `privcube ledger recover`
         raise
     return output
-
-
-def _whole_terms(spec: Spec) -> Terms | None:
-    """How whole numbers are to be made, checked against the schema before anything is charged."""
-    if spec.whole is None:
-        return None
-    facts = checked_facts(spec.schema, Facts(spec.whole.known_records, spec.whole.impossible))
-    return Terms(checked_effort(spec.whole.effort), facts)
-
-
-def _with_whole_numbers(spec: Spec, made: Release, progress: Progress) -> Release:
-    terms = _whole_terms(spec)
-    if terms is None or spec.whole is None:
-        return made
-    found = WholeRelease.of(made, terms, progress)
-    return found if spec.whole.records else found.without_records()
 
 
 def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
@@ -283,17 +264,9 @@ def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path 
         f"release {number} is {paid.state}: no bytes of it were ever published": paid.state
         in ("committed", "published"),
         f"these are not the bytes of release {number}": is_unchanged(artifact, paid.artifact)
-        or _adds_whole_numbers(made, paid.artifact),
+        or adds_whole_numbers_to(made, paid.artifact),
     }
     return next((objection for objection, agrees in found.items() if not agrees), None)
-
-
-def _adds_whole_numbers(made: Release, digest: str | None) -> bool:
-    """Whether a release with whole numbers has, without them, the bytes with this digest, written anew to compare."""
-    if not isinstance(made, WholeRelease):
-        return False
-    with tempfile.TemporaryDirectory(prefix="privcube-") as folder:
-        return stage(Release(made.measurements, made.provenance), Path(folder) / "again") == digest
 
 
 def recover_ledger(spec: Spec, *, folder: Path = Path()) -> list[tuple[int, str]]:

@@ -232,6 +232,25 @@ def test_levels_ranges_and_direct_recovery() -> None:
         np.testing.assert_array_equal(stages.sum(axis=1), [ages_alone[:2].sum(), ages_alone[2:4].sum(), ages_alone[4]])
 
 
+def test_error_bars_are_those_of_repeated_noise() -> None:
+    """Where counts are large, whole numbers have the noise of the estimates, less than rounding aside."""
+    schema = pc.Schema.from_sizes({"a": 2, "b": 2})
+    plan = pc.plan(pc.Workload.all_kway(schema, 2), pc.PureDP("0.2"), "marginals")
+    whole = pc.Release(Measurements(plan, np.array([900, 200, 300, 1200]))).whole()
+    (found,) = whole.count_errors(200).values()
+    stated = whole.values(("a", "b")).std_error
+    assert found.shape == (2, 2)
+    np.testing.assert_allclose(found, stated, rtol=0.25)  # 200 draws: a standard deviation of 5 %
+    np.testing.assert_array_equal(found, next(iter(whole.count_errors(200).values())))
+
+
+def test_what_is_too_large_is_refused() -> None:
+    schema = pc.Schema.from_sizes({"a": 5000})
+    plan = pc.plan(pc.Workload.all_kway(schema, 1), pc.PureDP(1), "marginals")
+    with pytest.raises(QueryError, match="at most 4,096 cells for whole numbers, given 5000"):
+        pc.Release(Measurements(plan, np.ones(5000, dtype=np.int64))).whole()
+
+
 def test_what_records_cannot_say_is_refused() -> None:
     schema = pc.Schema.from_sizes({"a": 2, "b": 2})
     plan = pc.plan(pc.Workload.tables(schema, [("a",)]), pc.PureDP(1))

@@ -38,13 +38,12 @@ def whole(folder: str, output: str | None, effort: str, records: bool, known_rec
     from privcube.released.whole.release import Terms, WholeRelease
 
     place = Path(folder)
-    target = Path(output) if output is not None else place.absolute().with_name(f"{place.absolute().name}-whole")
+    named = place if place.name not in ("", "..") else place.resolve()
+    target = named.with_name(f"{named.name}-whole") if output is None else Path(output)
     terms = Terms(effort, Facts(known_records))
     release = Release.open(place)
     with Progress() as progress:
         made = WholeRelease.of(release, terms, progress)
         (made if records else made.without_records()).save(target, progress=progress)
-    tables = count_of(len(release.workload), "table")
-    say(
-        f"wrote {tables} with whole numbers, {count_of(made.counts(()).item(), 'record')} in all, to {output or target}"
-    )
+    tables, total = count_of(len(release.workload), "table"), count_of(int(made.counts(())), "record")
+    say(f"wrote {tables} with whole numbers of {total} in all to {target}")

@@ -47,7 +47,7 @@ from privcube.released.artifact.statements import privacy_statement, registry_re
 from privcube.released.labels import NUMBERS
 from privcube.released.release import Release, number_columns
 
-__all__ = ["artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
+__all__ = ["adds_whole_numbers_to", "artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
 
 STATEMENT: Final = "PRIVACY.md"
 REGISTRY: Final = "registry.yaml"
@@ -112,6 +112,16 @@ def is_unchanged(folder: Path, digest: str | None) -> bool:
         return artifact_digest(folder) == digest
     except ArtifactError:
         return False
+
+
+def adds_whole_numbers_to(release: Release, digest: str | None) -> bool:
+    """Whether a release with whole numbers has, without them, the bytes with this digest, written anew to compare."""
+    from privcube.released.whole.release import WholeRelease
+
+    if not isinstance(release, WholeRelease):
+        return False
+    with tempfile.TemporaryDirectory(prefix="privcube-") as folder:
+        return stage(Release(release.measurements, release.provenance), Path(folder) / "again") == digest
 
 
 def file_names(workload: Workload, whole: Mapping[str, Any] | None = None) -> list[str]:

@@ -56,7 +56,8 @@ from privcube.released.artifact.table_files import (
     measurements_bytes,
     read_measurements,
 )
-from privcube.released.artifact.whole_files import Distance, read_records, records_bytes, require_facts, terms_in
+from privcube.released.artifact.whole_check import checked_counts
+from privcube.released.artifact.whole_files import read_records, records_bytes, terms_in
 from privcube.released.labels import COUNT, NUMBERS
 from privcube.released.release import Release, number_columns
 from privcube.released.whole.records import Records
@@ -64,7 +65,6 @@ from privcube.released.whole.release import counts_of
 from privcube.version import __version__
 
 _TOLERANCE: Final = 1e-6  # relative difference allowed between published and recomputed numbers
-_ROUNDED: Final = 1e-5  # of the stated distance of whole numbers, which has six digits
 _MOST_BITS: Final = 200  # of a fraction shown in full; longer ones would be unreadable
 
 
@@ -139,16 +139,15 @@ class _Artifact:
     @cached_property
     def whole(self) -> dict[str, Any] | None:
         """What the manifest says of whole numbers, if there are any."""
-        if "whole" not in self.stated:
-            return None
-        terms_in(self.stated["whole"])
-        return dict(self.stated["whole"])
+        if "whole" in self.stated:
+            terms_in(self.stated["whole"])
+        return self.stated.get("whole")
 
     @cached_property
     def records(self) -> Records | None:
         """The records behind the whole numbers, if they were published."""
-        with_records = self.whole is not None and self.whole["with_records"]
-        return read_records(self.contents, self.plan.workload) if with_records else None
+        published = self.whole is not None and self.whole["with_records"]
+        return read_records(self.contents, self.plan.workload) if published else None
 
     @cached_property
     def release(self) -> Release:
@@ -174,7 +173,7 @@ class _Artifact:
             numbers = number_columns(release.values(table, CONFIDENCE))
             if self.records is not None:
                 numbers[COUNT] = counts_of(self.records, self.plan.workload, table).ravel()
-            elif self.whole is not None:  # as published: nothing to compute them from
+            elif self.whole is not None:  # nothing to compute them from
                 numbers[COUNT] = np.zeros(numbers["estimate"].size, dtype=np.int64)
             found.append(numbers)
             self.work.add()
@@ -312,43 +311,23 @@ def _agreement(artifact: _Artifact) -> _Finding:
 
 def _published(artifact: _Artifact, name: str) -> list[PublishedTable]:
     """One column of every table, as an array with an axis per attribute."""
-    schema = artifact.plan.workload.schema
-    return [
-        PublishedTable(
-            found.file,
-            found.table,
-            found.numbers[name].reshape([axis_cells(schema, entry) for entry in found.table]).astype(np.float64),
-        )
-        for found in artifact.tables
-    ]
+    schema, found = artifact.plan.workload.schema, []
+    for own in artifact.tables:
+        shape = [axis_cells(schema, entry) for entry in own.table]
+        found.append(PublishedTable(own.file, own.table, own.numbers[name].reshape(shape).astype(np.float64)))
+    return found
 
 
 def _whole(artifact: _Artifact) -> _Finding:
-    """Compare whole numbers with the records, if they are there, with each other, and with the estimates."""
     if artifact.whole is None:
         return "skipped: the release has none"
-    apart, workload = Distance(), artifact.plan.workload
-    for found in artifact.tables:
-        apart.add(found.numbers)
-        if int(found.numbers[COUNT].min(initial=0)) < 0:
-            raise ArtifactError(found.file, expected="counts of at least 0", given=Plain("negative ones"))
-        if artifact.records is not None and not np.array_equal(found.numbers[COUNT], found.again[COUNT]):
-            raise ArtifactError(found.file, expected=f"the counts of {RECORDS}", given=Plain("different ones"))
-    stated = artifact.whole["distance"]
-    if not math.isclose(apart.value, stated, rel_tol=_ROUNDED, abs_tol=_ROUNDED):
-        raise ArtifactError(f"{MANIFEST}, distance", expected=f"that of the tables, {apart.value}", given=stated)
-    near = f"{apart.value:.3g} standard errors from the estimates (root mean square)"
-    if artifact.records is not None:
-        terms = terms_in(artifact.whole)
-        require_facts(artifact.records, workload, terms.facts)
-        if not artifact.contents.holds(RECORDS, records_bytes(workload, artifact.records)):
-            return _InPart(f"counts are those of {RECORDS}, {near}", "its encoding, by another version of the library")
-        return f"all counts are those of the records in {RECORDS}, and {near}"
-    compared_margins(workload.schema, _published(artifact, COUNT), tolerance=0.0)
-    return _InPart(
-        f"counts are whole, not negative, agree wherever tables overlap, and are {near}",
-        f"whether records with these tables exist, as there is no {RECORDS}",
-    )
+    found = checked_counts(artifact.plan.workload, artifact.tables, artifact.whole, artifact.records)
+    if artifact.records is None:
+        compared_margins(artifact.plan.workload.schema, _published(artifact, COUNT), tolerance=0.0)
+        return _InPart(found, f"whether records with these tables exist, as there is no {RECORDS}")
+    if not artifact.contents.holds(RECORDS, records_bytes(artifact.plan.workload, artifact.records)):
+        return _InPart(found, f"the encoding of {RECORDS}, by another version of the library")
+    return found
 
 
 def _bytes(artifact: _Artifact) -> _Finding:

@@ -35,6 +35,7 @@ from privcube.released.whole.search import checked_effort
 
 _FIELDS: Final = ("effort", "known_records", "impossible", "with_records", "distance")
 _DIGITS: Final = 6  # of the stated distance
+_MOST_ROWS: Final = 2**21  # four times as many as the search can find: a hostile file must not fill the memory
 _ROOM: Final = 2**16  # bytes by which a file may exceed twice its form
 
 
@@ -119,14 +120,14 @@ def records_bytes(workload: Workload, records: Records) -> bytes:
 
 def read_records(contents: Contents, workload: Workload) -> Records:
     """The records of an artifact: distinct rows in order, with the declared labels."""
-    size = contents.sizes.get(RECORDS, 0)
-    content = contents.content(RECORDS, max(size, 1))
+    content = contents.content(RECORDS)
     try:
         rows = pyarrow.parquet.read_metadata(pa.BufferReader(content)).num_rows
     except (pa.ArrowException, OSError, ValueError):
         raise ArtifactError(RECORDS, expected="readable Parquet", given=Plain("something else")) from None
-    if not 0 <= 8 * rows <= size:
-        raise ArtifactError(RECORDS, expected="at least 8 bytes for each of its rows", given=Plain("fewer"))
+    if not 0 <= 8 * rows <= len(content) or rows > _MOST_ROWS:
+        expected = f"at most {_MOST_ROWS:,} rows, each of at least 8 bytes"
+        raise ArtifactError(RECORDS, expected=expected, given=Plain("something else"))
     names, writer = attribute_names(workload), TableWriter(workload.schema)
     longest = [_longest(workload.schema[name].labels) for name in names]
     form = Records(np.tile(np.array(longest, dtype=np.int64), (rows, 1)), np.ones(rows, dtype=np.int64))

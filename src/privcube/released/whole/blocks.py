@@ -14,12 +14,11 @@ from math import prod
 from typing import Any, Final
 
 import numpy as np
-import scipy.sparse
 
 from privcube.algebra.lattice import Floats, Integers
 from privcube.released.whole.cover import cover
 from privcube.released.whole.goals import Goals, Residual
-from privcube.released.whole.grid import Codes, Grid
+from privcube.released.whole.records import Codes, Grid
 
 _TOTAL: Final = 100.0  # times its own weight: records that fit positive noise would else make the total grow
 _MATRIX: Final = 64  # rows of a product of several attributes' transforms: empirically a good size
@@ -33,9 +32,7 @@ class Block:
         self.grid = Grid.of(goals.sizes, attributes)
         self.cells = self.grid.cells
         self._matrices = _matrices([one.rows for one in own])
-        self._squares = [
-            matrix.multiply(matrix).tocsr() if scipy.sparse.issparse(matrix) else matrix**2 for matrix in self._matrices
-        ]
+        self._squares = [matrix * matrix for matrix in self._matrices]  # of each entry, for sparse arrays as well
         self._backward = [matrix.T for matrix in self._matrices]
         places = np.arange(prod([len(one.rows) for one in own])).reshape([len(one.rows) for one in own])
         self._all = places.size
@@ -81,8 +78,14 @@ def _matrices(rows: Sequence[Floats]) -> list[Any]:
         matrix: Floats = np.ones((1, 1))
         for own in group:
             matrix = np.asarray(np.kron(matrix, own), dtype=np.float64)
-        matrices.append(scipy.sparse.csr_array(matrix) if len(matrix) > 2 * _MATRIX else matrix)
+        matrices.append(_sparse(matrix) if len(matrix) > 2 * _MATRIX else matrix)
     return matrices
+
+
+def _sparse(matrix: Floats) -> Any:
+    import scipy.sparse  # here, as reading a release needs none of it
+
+    return scipy.sparse.csr_array(matrix)
 
 
 def counted(keys: Integers, weights: Floats, cells: int) -> Floats:

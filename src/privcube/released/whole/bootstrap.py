@@ -8,6 +8,8 @@ again, and the errors of their counts against those found are collected. It uses
 Not promised. The counts are biased, and the records found have less variety than the true ones: a cell that was pulled
 to 0 will be pulled to 0 again, and its error bar is too small. So these are standard errors of typical cells, for
 comparing whole numbers with estimates; intervals that hold are those of the estimates, cut off at 0.
+
+See THEORY section 5.2.
 """
 
 from __future__ import annotations

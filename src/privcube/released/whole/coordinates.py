@@ -4,6 +4,8 @@ The first coordinate is the total. Every partition in use adds coordinates: func
 and sum to zero over each group of the next coarser partition. The children of a group are split in halves again and
 again, which makes the coordinates sparse, and nearly uncorrelated where ranges are asked for. A coordinate c of counts
 is the sum of its function over the records, so tables that agree have the same coordinates.
+
+See THEORY section 5.2.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Records r with weights w_r follow w <- w exp(-u . h(r)), h(r) the coordinates of
     sum_r w_r exp(-u . h(r)) + u . e + sum u^2 / (2 t m),    e the estimates, m the metric, t the length of the step,
 for there the coordinates c of the new weights are e + u / (t m): the change of the weights' logarithms is t times the
 gradient of 1/2 sum m (c - e)^2 at its end. Steps of any length are stable, and weights stay positive.
+
+See THEORY section 5.2.
 """
 
 from __future__ import annotations

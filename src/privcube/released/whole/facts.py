@@ -17,7 +17,7 @@ from privcube.errors import Plain, QueryError
 from privcube.model.attribute import Attribute
 from privcube.model.schema import Schema
 from privcube.released.selection import Selection, selected_cells
-from privcube.released.whole.grid import Codes, Grid
+from privcube.released.whole.records import Codes, Grid
 
 Mask = NDArray[np.bool_]
 

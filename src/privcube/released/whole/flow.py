@@ -9,6 +9,8 @@ in proportion to their weights and moved (`privcube.released.whole.particles`).
 Stein's unbiased estimate of the risk says where to stop. The expected squared error of the fit c(e) at estimates e with
 noise is that of |c(e) - e|^2 - |noise|^2 + 2 z . (c(e + d z) - c(e)) / d, with z a fresh copy of the noise, d small. A
 perturbed copy of the flow on the same particles gives the last term.
+
+See THEORY section 5.2.
 """
 
 from __future__ import annotations

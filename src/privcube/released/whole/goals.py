@@ -7,6 +7,8 @@ over the records of products of the attributes' functions. The squared error of 
 `metric` times the squared error of the coordinate, up to products of different coordinates where ranges or levels of
 unequal groups are asked for. The variance of a residual's coordinates follows from the mean variances of the tables
 below it, which are triangular in the residuals; it decides only how closely records follow the estimates.
+
+See THEORY section 5.2.
 """
 
 from __future__ import annotations

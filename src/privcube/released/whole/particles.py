@@ -19,7 +19,7 @@ from privcube.algebra.lattice import Floats, Integers
 from privcube.released.whole.blocks import Problem
 from privcube.released.whole.facts import Impossible
 from privcube.released.whole.generator import Generator, systematic
-from privcube.released.whole.grid import Codes
+from privcube.released.whole.records import Codes
 
 _AT_ONCE: Final = 2**21  # scores worked out at a time: 16 MiB
 _FORBIDDEN: Final = 1e6  # the score of a combination that cannot occur; weights are far below exp(1e6)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from privcube.accuracy.ranges import bounds
-from privcube.algebra.lattice import Integers
+from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import Plain, QueryError
 from privcube.extras import load
+from privcube.model.documents.spec import WholeNumbers
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Entry, Table, Workload, canonical
 from privcube.progress import Progress, silent
@@ -19,7 +20,7 @@ from privcube.released.labels import axis_labels, column_names
 from privcube.released.release import Form, Release, TableValues
 from privcube.released.whole.facts import Facts, checked_facts
 from privcube.released.whole.records import Records
-from privcube.released.whole.search import find_records
+from privcube.released.whole.search import checked_effort, find_records
 
 
 @dataclass(frozen=True)
@@ -85,24 +86,55 @@ class WholeRelease(Release):
             return found
         return replace(found, count=self.counts(found.table))
 
+    def count_errors(self, repetitions: int = 20, progress: Progress = silent) -> dict[Table, Floats]:
+        """For every table of the workload, the root mean square error of each count, if the records found were true.
+
+        A parametric bootstrap (`privcube.released.whole.bootstrap`): the search is repeated so many times, on fresh
+        noise. It is too small for cells that were pulled to 0; no interval with a promised coverage follows from it.
+        """
+        from privcube.released.whole.bootstrap import count_errors
+
+        return count_errors(self, self._known_records(), repetitions, progress)
+
     def records(self, *, form: Form = "pandas") -> Any:
         """The records behind the whole numbers: distinct rows of labels, and how often each of them occurs.
 
         They are made up so that their tables fit the release; no row is about a person.
         """
-        if self.found is None:
-            raise QueryError("records", expected="a release published with records = true", given=Plain("none"))
+        found = self._known_records()
         schema, names = self.workload.schema, attribute_names(self.workload)
         columns: dict[str, Any] = {}
         for at, (name, column) in enumerate(zip(names, column_names(names), strict=True)):
             labels = axis_labels(schema, name)
-            columns[column] = [labels[cell] for cell in self.found.codes[:, at].tolist()]
-        columns["count"] = self.found.times
+            columns[column] = [labels[cell] for cell in found.codes[:, at].tolist()]
+        columns["count"] = found.times
         if form == "pyarrow":
             import pyarrow
 
             return pyarrow.table(columns)
         return load(form, extra=form, purpose="records as a data frame").DataFrame(columns)
+
+    def _known_records(self) -> Records:
+        if self.found is None:
+            raise QueryError("records", expected="a release published with records = true", given=Plain("none"))
+        return self.found
+
+
+def whole_terms(schema: Schema, asked: WholeNumbers | None) -> Terms | None:
+    """How whole numbers are to be made that a spec asks for, checked against its schema before anything is charged."""
+    if asked is None:
+        return None
+    facts = checked_facts(schema, Facts(asked.known_records, asked.impossible))
+    return Terms(checked_effort(asked.effort), facts)
+
+
+def with_whole_numbers(release: Release, asked: WholeNumbers | None, progress: Progress = silent) -> Release:
+    """The release with the whole numbers that a spec asks for, and with the records behind them if it wants these."""
+    terms = whole_terms(release.workload.schema, asked)
+    if terms is None or asked is None:
+        return release
+    found = WholeRelease.of(release, terms, progress)
+    return found if asked.records else found.without_records()
 
 
 def attribute_names(workload: Workload) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ Zone: RELEASED.
 A move changes one attribute of one record. Its gain is S(old) - S(new) - k / 2, with S the gradient of
 1/2 sum m (c - goal)^2 on the record and k the average curvature of such a move. All records propose moves at once, in
 proportion to their gain; as many are made, at random, as make the sum smallest on average, if it falls at all.
+
+See THEORY section 5.2.
 """
 
 from __future__ import annotations
@@ -19,9 +21,8 @@ from privcube.released.whole.blocks import Problem
 from privcube.released.whole.facts import Impossible
 from privcube.released.whole.flow import Fit
 from privcube.released.whole.generator import Generator, systematic
-from privcube.released.whole.grid import Codes
 from privcube.released.whole.particles import scores_along
-from privcube.released.whole.records import Records
+from privcube.released.whole.records import Codes, Records
 
 MOST_SWEEPS: Final = 60
 _ENOUGH: Final = 0.01**2  # of the expected squared error of the estimates, which is there anyway

@@ -5,6 +5,8 @@ measurements. So the records are post-processing of a release, and cost no priva
 
 What comes out is consistent and realizable by construction, since every table is counted from the same records. It is
 not unbiased: where counts are small against the noise, estimates are pulled to what records can have.
+
+See THEORY section 5.2.
 """
 
 from __future__ import annotations
