@@ -19,7 +19,7 @@ from privcube.progress import Work, silent
 from privcube.released.whole.blocks import Problem
 from privcube.released.whole.dual import Curvature, implicit_step
 from privcube.released.whole.facts import Facts, Impossible, impossible_cells
-from privcube.released.whole.flow import Fit, flow
+from privcube.released.whole.flow import flow
 from privcube.released.whole.generator import generator, seed_of
 from privcube.released.whole.goals import goals_of
 from privcube.released.whole.particles import first_particles, first_shares, sweep
@@ -30,10 +30,18 @@ NOTHING = Work(silent, "", 1)
 
 
 def made(sizes: dict[str, int], way: int, rows: int, epsilon: str, seed: int = 0) -> pc.Release:
+    """A release of made-up records with noise of the right size from a seed, so that a test has one outcome."""
     schema = pc.Schema.from_sizes(sizes)
     random = np.random.default_rng(seed)
-    data = pd.DataFrame({name: (random.random(rows) ** 2 * size).astype(int) for name, size in sizes.items()})
-    return pc.release(pc.plan(pc.Workload.all_kway(schema, way), pc.PureDP(epsilon), "marginals"), data)
+    data = {name: (random.random(rows) ** 2 * size).astype(int) for name, size in sizes.items()}
+    plan = pc.plan(pc.Workload.all_kway(schema, way), pc.PureDP(epsilon), "marginals")
+    answers = []
+    for table in [[str(name) for name in own] for own in plan.workload]:
+        shape = [sizes[name] for name in table]
+        keys = np.ravel_multi_index([data[name] for name in table], shape)
+        answers.append(np.bincount(keys, minlength=int(np.prod(shape))))
+    noise = random.laplace(size=plan.rows) * np.sqrt(plan.noise_variances()[0] / 2)
+    return pc.Release(Measurements(plan, np.rint(np.concatenate(answers) + noise).astype(np.int64)))
 
 
 def with_answers(release: pc.Release, answers: np.ndarray) -> pc.Release:
@@ -131,20 +139,22 @@ def test_the_flow_goes_on_to_the_best_non_negative_fit() -> None:
 
 
 def test_rounding_is_near_the_best_of_all_multisets() -> None:
-    for seed in range(3):
+    """Beside all 792 ways to choose 5 records out of 8 cells: the best one, or one that is a cell or two off."""
+    cells = np.array([(a, b, c) for a in range(2) for b in range(2) for c in range(2)])
+    every = np.array([np.bincount(own, minlength=8) for own in combinations_with_replacement(range(8), 5)])
+    beyond = []
+    for seed in range(20):
         problem = Problem(goals_of(made({"a": 2, "b": 2, "c": 2}, 2, 5, "2", seed)))
         fit = flow(problem, Impossible(), 100, generator(seed), NOTHING)
         found = rounded(problem, fit, 5, Impossible(), generator(seed), NOTHING)
         assert found.total == 5
-
-        def distance(codes: np.ndarray, times: np.ndarray, problem: Problem = problem, fit: Fit = fit) -> float:
-            own = problem.coordinates(problem.keys(codes), times.astype(float))
-            return float(np.sum(problem.metric * (own - fit.coordinates) ** 2))
-
-        cells = np.array([(a, b, c) for a in range(2) for b in range(2) for c in range(2)])
-        every = (cells[list(chosen)] for chosen in combinations_with_replacement(range(8), 5))
-        best = min(distance(codes, np.ones(5)) for codes in every)
-        assert distance(found.codes, found.times) <= best + 12  # two records off in each of the three tables
+        of_cells = np.stack([problem.coordinates(problem.keys(cells), row) for row in np.eye(8)])
+        times = np.bincount(found.codes @ np.array([4, 2, 1]), found.times, 8)
+        distances = np.sum(problem.metric * (np.vstack([times, every]) @ of_cells - fit.coordinates) ** 2, axis=1)
+        beyond.append(distances[0] - distances[1:].min())
+    assert min(beyond) > -1e-9
+    assert np.mean(np.array(beyond) < 1e-9) >= 0.4
+    assert np.mean(np.array(beyond) < 1.5) >= 0.75
 
 
 def test_sweeps_keep_the_law_of_the_flow() -> None:
@@ -237,11 +247,11 @@ def test_error_bars_are_those_of_repeated_noise() -> None:
     schema = pc.Schema.from_sizes({"a": 2, "b": 2})
     plan = pc.plan(pc.Workload.all_kway(schema, 2), pc.PureDP("0.2"), "marginals")
     whole = pc.Release(Measurements(plan, np.array([900, 200, 300, 1200]))).whole()
-    (found,) = whole.count_errors(200).values()
+    (found,) = whole.count_errors(100).values()
     stated = whole.values(("a", "b")).std_error
     assert found.shape == (2, 2)
-    np.testing.assert_allclose(found, stated, rtol=0.25)  # 200 draws: a standard deviation of 5 %
-    np.testing.assert_array_equal(found, next(iter(whole.count_errors(200).values())))
+    np.testing.assert_allclose(found, stated, rtol=0.3)  # 100 draws: a standard deviation of 7 %
+    np.testing.assert_array_equal(*(whole.count_errors(2)["a", "b"] for _ in range(2)))
 
 
 def test_what_is_too_large_is_refused() -> None:

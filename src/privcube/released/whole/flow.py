@@ -31,6 +31,7 @@ MOST_STEPS: Final = 40  # beyond which nothing changes: steps double
 _FIRST: Final = 0.03  # of the step in which a typical weight would follow its estimate
 _GROWTH: Final = 2.0
 _PATIENCE: Final = 2  # steps without a smaller risk before the flow stops
+_NEARLY: Final = 0.02  # of the least risk: its estimate is not more exact than that
 _LEAST_STEPS: Final = 5
 _SAME: Final = 1e-7  # relative
 _PERTURBED: Final = 0.25  # of the noise
@@ -48,7 +49,7 @@ class Fit(NamedTuple):
 
 
 def flow(problem: Problem, impossible: Impossible, most: int, random: Generator, work: Work) -> Fit:
-    """Follow the flow to the least estimated risk."""
+    """Follow the flow to nearly the least estimated risk."""
     shares = first_shares(problem)
     particles, weights = first_particles(problem, shares, impossible, most, random)
     records = max(problem.goals.total, 1.0)
@@ -59,8 +60,8 @@ def flow(problem: Problem, impossible: Impossible, most: int, random: Generator,
     deepest = problem.order == problem.order.max()
     length = _FIRST / float(np.median((problem.metric * records / problem.dimension)[deepest]))
     curvature = Curvature(len(fresh))
-    best: Fit | None = None
-    worse, distance = 0, np.inf
+    good: list[Fit] = []  # whose risk is nearly the least so far; the first of them has fitted the least noise
+    least, worse, distance = np.inf, 0, np.inf
     for step in range(MOST_STEPS):
         apart = np.clip(-problem.on_records(particles.keys, other - theta), -30.0, 30.0)
         moved = implicit_step(problem, particles.keys, weights, problem.estimate, length, curvature)
@@ -73,14 +74,15 @@ def flow(problem: Problem, impossible: Impossible, most: int, random: Generator,
         risk = float(np.sum(problem.metric * ((found - problem.estimate) ** 2 - problem.variance + 2 * follows)))
         before, distance = distance, float(np.sum(problem.metric * (found - problem.estimate) ** 2))
         work.add()
-        if distance > (1 - _SAME) * before:  # the fit no longer improves
+        if good and distance > (1 - _SAME) * before:  # the fit no longer improves
             break
-        if best is None or risk < best.risk:
-            best, worse = Fit(particles, weights, found, risk), 0
-        else:
-            worse += 1
-            if worse >= _PATIENCE and step >= _LEAST_STEPS:
-                break
+        worse = 0 if risk < least else worse + 1
+        least = min(least, risk)
+        good = [
+            own for own in (*good, Fit(particles, weights, found, risk)) if own.risk <= least + _NEARLY * abs(least)
+        ]
+        if worse >= _PATIENCE and step >= _LEAST_STEPS:
+            break
         if not particles.complete and weights.sum() ** 2 < _RENEWED * len(weights) * np.sum(weights**2):
             particles = particles.picked(systematic(weights, len(weights), random))
             weights = np.full(len(weights), weights.sum() / len(weights))
@@ -89,5 +91,4 @@ def flow(problem: Problem, impossible: Impossible, most: int, random: Generator,
                 sweep(problem, particles, functions, shares, impossible, random)
         if step:
             length *= _GROWTH
-    assert best is not None
-    return best
+    return good[0]

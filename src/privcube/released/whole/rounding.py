@@ -24,7 +24,7 @@ from privcube.released.whole.generator import Generator, systematic
 from privcube.released.whole.particles import scores_along
 from privcube.released.whole.records import Codes, Records
 
-MOST_SWEEPS: Final = 60
+MOST_SWEEPS: Final = 120
 _ENOUGH: Final = 0.01**2  # of the expected squared error of the estimates, which is there anyway
 _SLOW: Final = 0.995  # of what it was three sweeps before: no further progress
 _LEAST_SWEEPS: Final = 6
