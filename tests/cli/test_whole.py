@@ -91,6 +91,16 @@ def test_whole_numbers_are_added_later_and_the_ledger_knows_the_release(place: P
     assert objection == "these are not the bytes of release 1"
 
 
+def test_facts_of_a_spec_are_honored_later(place: Path) -> None:
+    run("release", str(place / "spec.toml"))
+    run("whole", str(place / "out"), "--spec", str(place / "facts.toml"), "--output", str(place / "new"))
+    found = pc.Release.open(place / "new")
+    assert isinstance(found, WholeRelease)
+    assert found.counts(("sex", "age"))[0, 2] == 0
+    assert found.counts(("sex",)).sum() == found.terms.facts.records == 40
+    assert not (place / "new" / "records.parquet").exists()
+
+
 def test_specs_come_back(place: Path) -> None:
     spec = pc.Spec.read(place / "facts.toml")
     assert pc.Spec.from_toml(spec.to_toml()) == spec

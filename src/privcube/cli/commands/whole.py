@@ -21,8 +21,8 @@ from privcube.cli.progress import Progress
     help="How many particles to look for records with.",
 )
 @click.option("--records", is_flag=True, help="Also write the synthetic records behind the counts.")
-@click.option("--known-records", type=int, metavar="N", help="The number of records, if it is public.")
-def whole(folder: str, output: str | None, effort: str, records: bool, known_records: int | None) -> None:
+@click.option("--spec", type=click.Path(), help="Honor what is known by this spec.toml: [known] and [[impossible]].")
+def whole(folder: str, output: str | None, effort: str, records: bool, spec: str | None) -> None:
     """Add whole numbers to a release.
 
     Copies the release in DIR to a new folder in which every table has a column `count`: whole numbers that are not
@@ -32,7 +32,9 @@ def whole(folder: str, output: str | None, effort: str, records: bool, known_rec
     Example:
       privcube whole out
       privcube whole out --records --output out-with-records
+      privcube whole out --spec spec.toml
     """
+    from privcube.model.documents.spec import Spec, WholeNumbers
     from privcube.released.release import Release
     from privcube.released.whole.facts import Facts
     from privcube.released.whole.release import Terms, WholeRelease
@@ -40,7 +42,8 @@ def whole(folder: str, output: str | None, effort: str, records: bool, known_rec
     place = Path(folder)
     named = place if place.name not in ("", "..") else place.resolve()
     target = named.with_name(f"{named.name}-whole") if output is None else Path(output)
-    terms = Terms(effort, Facts(known_records))
+    known = (Spec.read(spec).whole if spec is not None else None) or WholeNumbers()
+    terms = Terms(effort, Facts(known.known_records, known.impossible))
     release = Release.open(place)
     with Progress() as progress:
         made = WholeRelease.of(release, terms, progress)
