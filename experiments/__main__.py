@@ -18,7 +18,16 @@ import click
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
 RESULTS: Final = PROJECT / "docs" / "results"
-STUDIES: Final = ("accuracy", "gaussian", "table1", "runtime", "scaling", "peers", "page")  # the page reads the others
+STUDIES: Final = (
+    "accuracy",
+    "gaussian",
+    "table1",
+    "runtime",
+    "scaling",
+    "peers",
+    "whole",
+    "page",
+)  # the page reads the others
 
 
 def run(study: str, folder: Path, *, quick: bool) -> bool:

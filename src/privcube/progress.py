@@ -26,6 +26,7 @@ WRITING: Final = "writing tables"
 PACKING: Final = "packing sheets"
 SYNCING: Final = "syncing files"
 CHECKING: Final = "checking tables"
+WHOLE: Final = "looking for whole numbers"
 
 _Item = TypeVar("_Item")
 
@@ -49,6 +50,10 @@ class Work:
         """Report more work as done; work repeated after a failure never pushes the count past the total."""
         self._done = min(self._done + amount, self._total)
         self._progress(self._stage, self._done, self._total)
+
+    def reach(self, done: int) -> None:
+        """Report everything up to here as done, where a part ended early."""
+        self.add(max(done - self._done, 0))
 
 
 def told(items: Sequence[_Item], stage: str, progress: Progress) -> Iterator[_Item]:

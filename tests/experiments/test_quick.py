@@ -215,8 +215,14 @@ def test_made_up_records_have_the_shape_and_say_so(tmp_path: Path, monkeypatch: 
 
 def test_every_file_about_records_says_which(results: Path) -> None:
     known = {data.dataset(name).data for name in data.DATASETS}
-    for name in ("accuracy", "gaussian", "gains", "degrees", "claims"):
+    for name in ("accuracy", "gaussian", "gains", "degrees", "claims", "whole"):
         assert {row["data"] for row in read_rows(results / f"{name}.csv")} <= known | {" and ".join(sorted(known))}
+
+
+def test_whole_numbers_are_compared_with_estimates(results: Path) -> None:
+    (row,) = read_rows(results / "whole.csv")
+    assert float(row["mean_absolute_whole"]) < 1.2 * float(row["mean_absolute_least_squares"])
+    assert float(row["root_mean_square_whole"]) >= float(row["mean_absolute_whole"]) > 0
 
 
 def test_a_quick_run_leaves_the_real_results_alone() -> None:

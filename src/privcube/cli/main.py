@@ -27,11 +27,12 @@ from privcube.cli.commands.query import query
 from privcube.cli.commands.release import release
 from privcube.cli.commands.show import show
 from privcube.cli.commands.verify import verify
+from privcube.cli.commands.whole import whole
 from privcube.cli.output import say
 from privcube.errors import PrivcubeError, Told
 from privcube.version import __version__
 
-COMMANDS: Final = (init, check, plan, release, show, query, verify, export, ledger, demo)
+COMMANDS: Final = (init, check, plan, release, show, query, verify, export, whole, ledger, demo)
 
 
 class _InOrder(click.Group):

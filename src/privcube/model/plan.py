@@ -132,6 +132,12 @@ class Plan:
         return frozenset(g for (g,) in free if costs_nothing(self.guarantee, schema, [self.groups[g]]))
 
     @cached_property
+    def _scales(self) -> tuple[Fraction, ...]:
+        """The scale of the noise of every bundle, under a pure guarantee."""
+        moved = [max(largest_l1(self.guarantee, self.groups[g]) for g in bundle) for bundle in self.noised_together]
+        return tuple(far * self._of_one_share / share for far, share in zip(moved, self.shares, strict=True))
+
+    @cached_property
     def _of_one_share(self) -> Fraction:
         """The scale, or variance, of the noise on a count that moves by 1 and has one share of the budget."""
         return self.denominator * self.guarantee.unit_noise
@@ -140,9 +146,7 @@ class Plan:
         """The exact scale of a group's Laplace noise, or of the noise of its bundle, under a pure guarantee."""
         if not isinstance(self.guarantee, PureDP):
             raise PlanError("noise_scale", expected="a pure guarantee (others have a noise_variance)")
-        number = self._bundle_of[group]
-        moved = max(largest_l1(self.guarantee, self.groups[each]) for each in self.noised_together[number])
-        return moved * self._of_one_share / self.shares[number]
+        return self._scales[self._bundle_of[group]]
 
     def noise_variance(self, group: int) -> Fraction:
         """The variance of the noise on every row of a group, for the continuous distribution of the same scale.

@@ -24,7 +24,7 @@ from privcube.progress import ERROR_BARS, PACKING, WRITING, Progress, silent, to
 from privcube.released.artifact.folder import write_alone
 from privcube.released.artifact.manifest import CONFIDENCE
 from privcube.released.artifact.table_files import TableWriter, csv_bytes, parquet_bytes, safe_text
-from privcube.released.labels import NUMBERS, axis_labels, column_names
+from privcube.released.labels import COUNT, NUMBERS, axis_labels, column_names
 from privcube.released.release import Release, TableValues, number_columns
 
 _MOST_ROWS: Final = 1_048_576  # of a sheet, by Excel's limit
@@ -90,10 +90,12 @@ def _long(release: Release, values: list[TableValues], progress: Progress) -> An
     which = _new_name("table", name_of.values())
     parts = []
     for own, table in zip(values, tables, strict=True):
-        named = table.rename_columns([*(name_of[entry] for entry in own.table), *NUMBERS])
+        numbers = table.column_names[len(own.table) :]
+        named = table.rename_columns([*(name_of[entry] for entry in own.table), *numbers])
         parts.append(named.append_column(which, column_of([table_name(own.table)] * len(table))))
     joined = pa.concat_tables(parts, promote_options="default")
-    return joined.select([which, *name_of.values(), *NUMBERS])
+    numbers = [name for name in (*NUMBERS, COUNT) if name in joined.column_names]
+    return joined.select([which, *name_of.values(), *numbers])
 
 
 def _new_name(name: str, taken: Collection[str]) -> str:
@@ -158,17 +160,18 @@ def _json_stat(release: Release, values: list[TableValues], progress: Progress) 
 def _dataset(release: Release, values: TableValues) -> dict[str, Any]:
     names = column_names(values.table)
     measure = _new_name("measure", names)
-    dimensions = {measure: {"label": measure, "category": {"index": NUMBERS}}}
+    columns = number_columns(values)
+    dimensions = {measure: {"label": measure, "category": {"index": list(columns)}}}
     for name, entry in zip(names, values.table, strict=True):
         labels = {str(at): str(label) for at, label in enumerate(axis_labels(release.workload.schema, entry))}
         dimensions[name] = {"label": name, "category": {"index": list(labels), "label": labels}}
-    rows = zip(*(column.tolist() for column in number_columns(values).values()), strict=True)
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return {
         "version": "2.0",
         "class": "dataset",
         "label": table_name(values.table),
         "id": [*names, measure],
-        "size": [*values.estimate.shape, len(NUMBERS)],
+        "size": [*values.estimate.shape, len(columns)],
         "role": {"metric": [measure]},
         "dimension": dimensions,
         "value": [number for row in rows for number in row],

@@ -12,6 +12,7 @@ from privcube.model.workload import Axis, Table
 Label = str | int | bool
 
 NUMBERS: Final = ("estimate", "std_error", "low", "high", "low_all", "high_all")  # the columns after the labels
+COUNT: Final = "count"  # the column of whole numbers, after these, in releases that have them
 
 
 def axis_labels(schema: Schema, entry: str | Axis) -> Sequence[Label]:
@@ -40,7 +41,7 @@ def column_names(table: Table) -> list[str]:
     names: list[str] = []
     for entry in table:
         name = Axis.of(entry).name
-        while name in NUMBERS or name in names:
+        while name in (*NUMBERS, COUNT) or name in names:
             name += "_"
         names.append(name)
     return names

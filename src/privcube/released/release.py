@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from privcube.accuracy.predictor import Predictor, predictor
-from privcube.algebra.lattice import Floats
+from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import QueryError
 from privcube.extras import load
 from privcube.model.frame import Frame
@@ -26,13 +26,15 @@ from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Entry, Table, Workload, canonical, table_cells, table_name
 from privcube.progress import Progress, silent
-from privcube.released.labels import NUMBERS, axis_labels, column_names
+from privcube.released.labels import COUNT, NUMBERS, axis_labels, column_names
 from privcube.released.selection import Selection, selected_cells
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import xarray
+
+    from privcube.released.whole.release import WholeRelease
 
 Form = Literal["pandas", "polars", "pyarrow"]
 
@@ -64,14 +66,16 @@ class TableValues:
     std_error: Floats
     margin: Floats
     margin_all: Floats
+    count: Integers | None = None  # whole numbers, if the release has them
 
 
-def number_columns(values: TableValues) -> dict[str, Floats]:
+def number_columns(values: TableValues) -> dict[str, Floats | Integers]:
     """The numbers of a table, one array per column, in the order of its cells."""
     estimate, std_error = values.estimate.ravel(), values.std_error.ravel()
     margin, margin_all = values.margin.ravel(), values.margin_all.ravel()
     columns = (estimate, std_error, estimate - margin, estimate + margin, estimate - margin_all, estimate + margin_all)
-    return dict(zip(NUMBERS, columns, strict=True))
+    counted = {} if values.count is None else {COUNT: values.count.ravel()}
+    return {**dict(zip(NUMBERS, columns, strict=True)), **counted}
 
 
 class Release:
@@ -110,6 +114,10 @@ class Release:
         alone = errors.half_widths(confidence) + _ROUNDING
         together = errors.half_widths(1 - (1 - confidence) / max(estimate.size, 1)) + _ROUNDING
         return TableValues(wanted, estimate, np.sqrt(errors.variances), alone, together)
+
+    def estimates(self, table: Sequence[Entry]) -> Floats:
+        """The estimates of a table alone, as an array with one axis per attribute."""
+        return self._estimate(canonical(self.workload.schema, table))
 
     def table(self, table: Sequence[Entry] | str, *, confidence: float = 0.95, form: Form = "pandas") -> Any:
         """A table in long form: a column per attribute with its labels, then the numbers.
@@ -155,6 +163,7 @@ class Release:
             "std_error": found.std_error,
             "low": found.estimate - found.margin,
             "high": found.estimate + found.margin,
+            **({} if found.count is None else {COUNT: found.count}),
         }
         library: Any = load("xarray", extra="xarray", purpose="tables as xarray")
         made: xarray.Dataset = library.Dataset({key: (names, array) for key, array in arrays.items()}, coords=labels)
@@ -178,6 +187,32 @@ class Release:
         law = self._predictor.query_law(table, weights)
         margin = law.half_width(confidence) + _ROUNDING
         return Answer(estimate, law.variance**0.5, estimate - margin, estimate + margin, confidence)
+
+    def whole(
+        self,
+        effort: str = "normal",
+        *,
+        records: int | None = None,
+        impossible: Sequence[Mapping[str, Selection]] = (),
+        progress: Progress = silent,
+    ) -> WholeRelease:
+        """The release with whole numbers: tables with a column `count`, and the records that they are counted from.
+
+        It costs no privacy: only the released measurements are used. `effort` is "fast", "normal" or "thorough".
+        `records` is their number and `impossible` lists combinations that cannot occur, if they are publicly known.
+
+        >>> import pyarrow
+        >>> from privcube import PureDP, Schema, Workload, plan, release
+        >>> schema = Schema.from_sizes({"a": 2, "b": 2})
+        >>> data = pyarrow.table({"a": [0, 0, 0, 1], "b": [0, 1, 1, 1]})
+        >>> made = release(plan(Workload.all_kway(schema, 2), PureDP(1000)), data).whole()
+        >>> made.table(("a", "b"))["count"].tolist(), made.records().values.tolist()
+        ([1, 2, 0, 1], [[0, 0, 1], [0, 1, 2], [1, 1, 1]])
+        """
+        from privcube.released.whole.facts import Facts
+        from privcube.released.whole.release import Terms, WholeRelease
+
+        return WholeRelease.of(self, Terms(effort, Facts(records, impossible)), progress)
 
     def save(self, folder: str | Path, *, progress: Progress = silent) -> None:
         """Write the artifact: tables, measurements, plan, statements, checksums. The folder must be new."""

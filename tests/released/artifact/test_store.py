@@ -116,6 +116,7 @@ def test_comes_back_and_passes_every_check(kind: str, tmp_path: Path) -> None:
         "tables",
         "errors",
         "agreement",
+        "whole numbers",
         "bytes",
         "index",
         "ledger head",

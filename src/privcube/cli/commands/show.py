@@ -106,16 +106,22 @@ def show_table(release: Release, values: TableValues, confidence: float, rows: i
     say(f"{name}: {count_of(cells, 'cell')}; each margin holds with {sure} confidence")
     say()
     lines = [
-        (*map(str, labels), f"{estimate:z,.{places}f}", f"± {margin:,.{places}f}", f"{std_error:,.{places}f}")
-        for labels, estimate, std_error, margin, _ in _rows(release, values, rows or cells)
+        (*map(str, labels), *count, f"{estimate:z,.{places}f}", f"± {margin:,.{places}f}", f"{std_error:,.{places}f}")
+        for (labels, estimate, std_error, margin, _), count in zip(
+            _rows(release, values, rows or cells), _counts(values), strict=False
+        )
     ]
     names = [Axis.of(entry).name for entry in values.table]
-    say_columns((*names, "estimate", "margin", "std. error"), lines, left=len(names))
+    counted = () if values.count is None else ("count",)
+    say_columns((*names, *counted, "estimate", "margin", "std. error"), lines, left=len(names))
     if len(lines) < cells:
         say(f"... and {count_of(cells - len(lines), 'more line')} (--rows 0 shows all)")
     if float(values.estimate.min()) < 0:
         say()
         say("Negative numbers are small counts with noise; they are kept so that sums are right on average.")
+    if values.count is not None:
+        say()
+        say("Counts are whole numbers that can occur together. Margins are those of the estimates.")
     if cells > 1:
         together = float(values.margin_all.max())
         say()
@@ -140,10 +146,21 @@ def table_document(release: Release, values: TableValues, confidence: float) -> 
                 "high": estimate + margin,
                 "low_all": estimate - margin_all,
                 "high_all": estimate + margin_all,
+                **({} if values.count is None else {"count": int(values.count.ravel()[cell])}),
             }
-            for labels, estimate, std_error, margin, margin_all in _rows(release, values, values.estimate.size)
+            for cell, (labels, estimate, std_error, margin, margin_all) in enumerate(
+                _rows(release, values, values.estimate.size)
+            )
         ],
     }
+
+
+def _counts(values: TableValues) -> Iterator[tuple[str, ...]]:
+    """The whole number of each cell as text, if there is one."""
+    if values.count is None:
+        yield from ((),) * values.estimate.size
+    else:
+        yield from ((f"{count:,}",) for count in values.count.ravel().tolist())
 
 
 def _rows(release: Release, values: TableValues, most: int) -> Iterator[tuple[list[Any], float, float, float, float]]:

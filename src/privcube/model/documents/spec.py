@@ -7,6 +7,7 @@ privacy setting would fail open. Amounts are read as exact decimals.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -84,6 +85,16 @@ class LedgerTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WholeNumbers:
+    """That tables are to have whole numbers, and what is publicly known that these must honor."""
+
+    records: bool = False  # whether to publish the synthetic records behind them
+    effort: str = "normal"
+    known_records: int | None = None  # the exact number of records
+    impossible: tuple[Mapping[str, Any], ...] = ()  # combinations that cannot occur
+
+
+@dataclass(frozen=True, kw_only=True)
 class Spec:
     """Everything that defines a release.
 
@@ -112,6 +123,7 @@ class Spec:
     options: PlanOptions = field(default_factory=PlanOptions)
     output: str = "out"
     expected_records: int | None = None  # roughly, as publicly known; only for warnings
+    whole: WholeNumbers | None = None
 
     def __post_init__(self) -> None:
         if self.data.person is not None and self.data.person in {attribute.column for attribute in self.schema}:
@@ -199,7 +211,9 @@ class Spec:
 
 
 def _from_document(document: dict[str, Any], folder: Path) -> Spec:
-    root = Section("", document, ("data", "privacy", "attributes", "workload", "plan", "output"))
+    sections = ("data", "privacy", "attributes", "workload", "plan", "output", "known", "impossible")
+    root = Section("", document, sections)
+    output = root.section("output", ("path", "whole_numbers", "records", "effort"), required=False)
     known = ("source", "dataset", "table", "query", "person", "max_rows_per_person", "unit", "where", *_TEXT_FILE)
     data = root.section("data", known)
     source = DataSource(
@@ -235,11 +249,31 @@ def _from_document(document: dict[str, Any], folder: Path) -> Spec:
         schema=schema_from(root.sections("attributes", SPEC_ATTRIBUTE_KEYS), data.raw("where", None), folder),
         request=WorkloadRequest.from_section(root.section("workload", WorkloadRequest.KEYS)),
         options=PlanOptions(**cast(Any, {key: options.text(key) for key in options.given})),
-        output=root.section("output", ("path",), required=False).text("path", "out"),
+        output=output.text("path", "out"),
         expected_records=privacy.integer("expected_records", None),
+        whole=_whole_numbers(root, output),
     )
     _ = spec.workload  # check names and levels against the schema now, not when the data is read
     return spec
+
+
+def _whole_numbers(root: Section, output: Section) -> WholeNumbers | None:
+    known = root.section("known", ("records",), required=False)
+    impossible = root.array("impossible")
+    if not output.flag("whole_numbers", False):
+        for given in ("output.records", "output.effort", "known", "impossible"):
+            section, _, key = given.rpartition(".")
+            if key in (output.given if section else root.given):
+                raise SpecError(given, expected="whole_numbers = true in [output], which it is about")
+        return None
+    if not all(isinstance(combination, dict) and combination for combination in impossible):
+        raise SpecError("impossible", expected="tables of attributes and labels, [[impossible]]", given=impossible)
+    return WholeNumbers(
+        records=output.flag("records", False),
+        effort=output.text("effort", "normal"),
+        known_records=known.integer("records", None),
+        impossible=tuple(impossible),
+    )
 
 
 def _calibration(amounts: dict[str, Amount]) -> Calibration:
@@ -326,5 +360,15 @@ def _to_document(spec: Spec) -> dict[str, Any]:
         "attributes": [attribute_document(attribute) for attribute in spec.schema],
         "workload": spec.request.to_document(),
         "plan": {key: getattr(spec.options, key) for key in _PLAN},
-        "output": {"path": spec.output},
+        "output": {"path": spec.output, **_whole_document(spec.whole)},
+        **(
+            {"known": {"records": spec.whole.known_records}}
+            if spec.whole and spec.whole.known_records is not None
+            else {}
+        ),
+        **({"impossible": list(spec.whole.impossible)} if spec.whole and spec.whole.impossible else {}),
     }
+
+
+def _whole_document(whole: WholeNumbers | None) -> dict[str, Any]:
+    return {} if whole is None else {"whole_numbers": True, "records": whole.records, "effort": whole.effort}

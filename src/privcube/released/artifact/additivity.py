@@ -57,8 +57,11 @@ class _Known(NamedTuple):
     file: str
 
 
-def compared_margins(schema: Schema, tables: list[PublishedTable]) -> int | None:
-    """Compare all margins and return how many, or None if there are too many; refuse tables that differ."""
+def compared_margins(schema: Schema, tables: list[PublishedTable], tolerance: float = _TOLERANCE) -> int | None:
+    """Compare all margins and return how many, or None if there are too many; refuse tables that differ.
+
+    Sums may differ by the tolerance, absolutely and relatively; with 0, by floating-point errors alone.
+    """
     lattice = _Lattice(schema, tables)
     known: dict[_Margin, _Known] = {}
     waiting: list[_Margin] = []
@@ -71,10 +74,10 @@ def compared_margins(schema: Schema, tables: list[PublishedTable]) -> int | None
             waiting.append(margin)
             return
         compared += 1
-        _require_same(margin, known[margin], found, rounding)
+        _require_same(margin, known[margin], found, rounding, tolerance)
 
     for published in tables:
-        _require_ranges(schema, published)
+        _require_ranges(schema, published, tolerance)
         margin, counts = lattice.start(published)
         meet(margin, _Known(counts, published.file), _rounding(published.counts))
     while waiting:
@@ -92,17 +95,17 @@ def _rounding(counts: Floats) -> float:
     return _ROUNDING * float(np.sum(np.abs(counts)))
 
 
-def _require_same(margin: _Margin, known: _Known, found: _Known, rounding: float) -> None:
-    if not np.allclose(found.counts, known.counts, rtol=_TOLERANCE, atol=_TOLERANCE + rounding):
+def _require_same(margin: _Margin, known: _Known, found: _Known, rounding: float, tolerance: float) -> None:
+    if not np.allclose(found.counts, known.counts, rtol=tolerance, atol=tolerance + rounding):
         shared = " x ".join(part.attribute for part in margin) or "the total"
         subject = f"{known.file} and {found.file}"
         raise ArtifactError(subject, expected=f"equal sums for {shared}", given=Plain("different ones"))
 
 
-def _require_ranges(schema: Schema, published: PublishedTable) -> None:
+def _require_ranges(schema: Schema, published: PublishedTable, tolerance: float) -> None:
     """Refuse ranges that are not the sums of their cells."""
     sums = with_ranges(schema, published.table, _cells(schema, published))
-    if not np.allclose(published.counts, sums, rtol=_TOLERANCE, atol=_TOLERANCE + _rounding(sums)):
+    if not np.allclose(published.counts, sums, rtol=tolerance, atol=tolerance + _rounding(sums)):
         raise ArtifactError(published.file, expected="ranges that are sums of cells", given=Plain("different numbers"))
 
 

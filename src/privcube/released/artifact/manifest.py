@@ -23,6 +23,7 @@ FORMAT: Final = "privcube release 1"
 CONFIDENCE: Final = 0.95  # of the published intervals
 
 _FIELDS: Final = ("format", "privcube", "plan", "guarantee", "noise", "confidence", "ledger", "total", "files")
+_WHOLE: Final = "whole"  # only there if tables have whole numbers
 _HEAD: Final = re.compile("[0-9a-f]{64}")
 _NUMBER: Final = "(?:0|[1-9][0-9]{0,5})"
 _VERSION: Final = re.compile(
@@ -72,9 +73,16 @@ def _mechanism(groups: int, law: Law) -> str:
 
 
 def manifest(
-    plan: Plan, provenance: Mapping[str, Any], files: Sequence[str], version: str = __version__
+    plan: Plan,
+    provenance: Mapping[str, Any],
+    files: Sequence[str],
+    version: str = __version__,
+    whole: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The fields of release.json; only entry, head and total are taken from the provenance."""
+    """The fields of release.json; only entry, head and total are taken from the provenance.
+
+    `whole` says how whole numbers were made (`privcube.released.artifact.whole_files`), if there are any.
+    """
     guarantee, noise = plan.guarantee, noise_of(plan)
     return {
         "format": FORMAT,
@@ -95,6 +103,7 @@ def manifest(
         "confidence": CONFIDENCE,
         "ledger": _ledger(provenance),
         "total": _total(provenance.get("total")),
+        **({} if whole is None else {_WHOLE: dict(whole)}),
         "files": sorted(files),
     }
 
@@ -103,7 +112,7 @@ def stated_in(document: Any) -> dict[str, Any]:
     """The fields of a release.json: all of them, no others, and a version that is one."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ArtifactError("release.json", expected=f"the format {FORMAT!r}")
-    if set(document) != set(_FIELDS):
+    if set(document) - {_WHOLE} != set(_FIELDS):
         raise ArtifactError(
             "release.json", expected="its fields and no others", given=Plain(listed(map(str, document)))
         )

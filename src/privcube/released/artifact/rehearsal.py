@@ -61,11 +61,11 @@ def _axes(table: tuple[str | Axis, ...]) -> tuple[Axis, ...]:
 
 
 def _table_bytes(plan: Plan, axes: tuple[Axis, ...]) -> int:
-    """Labels of average length and six numbers for each cell, as CSV and as Parquet."""
+    """Labels of average length, six numbers and perhaps a count for each cell, as CSV and as Parquet."""
     labels = [axis_labels(plan.workload.schema, axis) for axis in axes]
     cells = prod(map(len, labels))
     text = sum(-(-sum(len(str(label).encode()) + 3 for label in own) // len(own)) for own in labels)
-    return cells * (text + len(labels) + (_CSV_NUMBER + _PARQUET_NUMBER) * len(NUMBERS))
+    return cells * (text + len(labels) + (_CSV_NUMBER + _PARQUET_NUMBER) * (len(NUMBERS) + 1))
 
 
 def _megabytes(count: int) -> str:

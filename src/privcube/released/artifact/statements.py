@@ -58,7 +58,7 @@ def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
         ],
         "How": [*mechanism(plan), post_processing(plan)],
         "What is not protected": [f"- {line}" for line in _not_promised(plan)],
-        "How to read the tables": _reading(plan),
+        "How to read the tables": [*_reading(plan), *_whole_numbers(stated)],
         "How to check": [_checking()],
     }
     parts = ["# Privacy statement", _paragraph(_opening(plan))]
@@ -252,6 +252,23 @@ def _reading(plan: Plan) -> list[str]:
         "- Text in CSV files that a spreadsheet would treat as a formula has an apostrophe in front; Parquet files "
         "have the original text.",
     ]
+
+
+def _whole_numbers(stated: Mapping[str, Any]) -> Iterator[str]:
+    """What to know about whole numbers, if there are any."""
+    whole = stated.get("whole")
+    if whole is None:
+        return
+    yield (
+        "- `count` is a whole number near the estimate. All counts are those of one set of made-up records, so they "
+        "are not negative and agree with each other. They are not unbiased; the intervals are those of the estimates. "
+        "They were worked out from the published measurements alone and cost no privacy."
+    )
+    if whole["with_records"]:
+        yield (
+            "- `records.parquet` has these records: rows of labels, and how often each occurs. They are made up to fit "
+            "the tables. No row is about a person, and what the tables do not say, the records do not show."
+        )
 
 
 def _checking() -> str:

@@ -5,6 +5,7 @@
     release.json            what was released, in fields that reveal nothing about the data
     plan.json               what was measured, and with how much noise
     measurements.parquet    the noisy whole numbers, positive and negative, from which all tables follow
+    records.parquet         synthetic records behind the whole numbers, if these were wanted
     tables.csv, tables.json the list of tables
     tables/                 every table as CSV and as Parquet
     SHA256SUMS              checksums of all of these
@@ -19,7 +20,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,12 +47,13 @@ from privcube.released.artifact.statements import privacy_statement, registry_re
 from privcube.released.labels import NUMBERS
 from privcube.released.release import Release, number_columns
 
-__all__ = ["artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
+__all__ = ["adds_whole_numbers_to", "artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
 
 STATEMENT: Final = "PRIVACY.md"
 REGISTRY: Final = "registry.yaml"
 MANIFEST: Final = "release.json"
 PLAN: Final = "plan.json"
+RECORDS: Final = "records.parquet"
 INDEX: Final = ("tables.csv", "tables.json")
 
 
@@ -112,12 +114,23 @@ def is_unchanged(folder: Path, digest: str | None) -> bool:
         return False
 
 
-def file_names(workload: Workload) -> list[str]:
-    """The files of an artifact, except for the checksums."""
+def adds_whole_numbers_to(release: Release, digest: str | None) -> bool:
+    """Whether a release with whole numbers has, without them, the bytes with this digest, written anew to compare."""
+    from privcube.released.whole.release import WholeRelease
+
+    if not isinstance(release, WholeRelease):
+        return False
+    with tempfile.TemporaryDirectory(prefix="privcube-") as folder:
+        return stage(Release(release.measurements, release.provenance), Path(folder) / "again") == digest
+
+
+def file_names(workload: Workload, whole: Mapping[str, Any] | None = None) -> list[str]:
+    """The files of an artifact, except for the checksums; `whole` is what its manifest says of whole numbers."""
     from privcube.released.artifact.table_files import file_stems
 
     tables = [f"{TABLES}/{stem}.{kind}" for stem in file_stems(workload) for kind in ("csv", "parquet")]
-    return sorted([STATEMENT, REGISTRY, MANIFEST, PLAN, MEASUREMENTS, *INDEX, *tables])
+    records = [RECORDS] if whole is not None and whole.get("with_records") is True else []
+    return sorted([STATEMENT, REGISTRY, MANIFEST, PLAN, MEASUREMENTS, *INDEX, *records, *tables])
 
 
 def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
@@ -129,19 +142,26 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
         index_table,
         measurements_bytes,
     )
+    from privcube.released.artifact.whole_files import Distance, records_bytes, whole_document
+    from privcube.released.whole.release import WholeRelease
 
     plan, writer, std_errors = release.plan, TableWriter(release.workload.schema), []
+    apart = Distance()
     named = list(zip(file_stems(release.workload), release.workload, strict=True))
     for stem, table in told(named, WRITING, progress):
         values = release.values(table, CONFIDENCE)
         std_errors.append(float(np.sqrt(np.mean(values.std_error**2))))
         numbers = number_columns(values)
+        apart.add(numbers)
         yield f"{TABLES}/{stem}.csv", writer.csv(table, numbers)
         yield f"{TABLES}/{stem}.parquet", writer.parquet(table, numbers)
     rows = index_rows(release.workload, std_errors)
     yield INDEX[0], csv_bytes(index_table(rows))
     yield INDEX[1], json_text(rows).encode()
-    stated = manifest(plan, release.provenance, [*file_names(release.workload), CHECKSUMS])
+    whole = whole_document(release, apart.value) if isinstance(release, WholeRelease) else None
+    if isinstance(release, WholeRelease) and release.found is not None:
+        yield RECORDS, records_bytes(release.workload, release.found)
+    stated = manifest(plan, release.provenance, [*file_names(release.workload, whole), CHECKSUMS], whole=whole)
     yield MANIFEST, json_text(stated).encode()
     yield PLAN, plan_text(plan).encode()
     yield MEASUREMENTS, measurements_bytes(release.measurements)
@@ -194,7 +214,12 @@ def open_release(folder: str | Path) -> Release:
     if stated["plan"] != plan.digest:
         raise ArtifactError(f"{MANIFEST}, plan", expected=f"the digest of {PLAN}", given=stated["plan"])
     measured, _ = read_measurements(contents, plan)
-    return Release(measured, provenance_from(stated))
+    made = Release(measured, provenance_from(stated))
+    if "whole" not in stated:
+        return made
+    from privcube.released.artifact.whole_files import open_whole
+
+    return open_whole(made, contents, stated["whole"])
 
 
 def require_unchanged(contents: Contents) -> None:

@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privcube.algebra.lattice import Floats
+from privcube.algebra.lattice import Floats, Integers
 from privcube.arrow import array_of
 from privcube.model.workload import Table
 from privcube.released.artifact.folder import TABLES, Contents
 from privcube.released.artifact.parquet_form import read_parquet
 from privcube.released.artifact.table_files import TableWriter
-from privcube.released.labels import NUMBERS
+from privcube.released.labels import COUNT, NUMBERS
 
 _ROOM: Final = 2**16  # bytes by which a file may exceed its own numbers
 
@@ -29,8 +29,8 @@ class Published(NamedTuple):
 
     file: str
     table: Table
-    numbers: Mapping[str, Floats]
-    again: Mapping[str, Floats]
+    numbers: Mapping[str, Floats | Integers]
+    again: Mapping[str, Floats | Integers]
     wrong: tuple[str, ...]  # files with other bytes than their numbers and labels give
     same_writer: bool  # False: the Parquet file could not be compared byte for byte
 
@@ -41,19 +41,20 @@ class Published(NamedTuple):
 
 
 def published_table(
-    contents: Contents, writer: TableWriter, stem: str, table: Table, again: Mapping[str, Floats]
+    contents: Contents, writer: TableWriter, stem: str, table: Table, again: Mapping[str, Floats | Integers]
 ) -> Published:
     """Read the numbers of a table, and compare the bytes of its files."""
     parquet, csv = (f"{TABLES}/{stem}.{kind}" for kind in ("parquet", "csv"))
     own = writer.parquet(table, again)
     if contents.holds(parquet, own):
-        numbers, wrong, same = again, [], True
+        numbers: Mapping[str, Floats | Integers] = again
+        wrong, same = [], True
     else:
         most = 2 * len(own) + sum(column.nbytes for column in again.values()) + _ROOM
         content = contents.content(parquet, most)
         found = read_parquet(content, own, parquet)
-        numbers, same = _numbers(found.table), found.same_writer
-        labels = found.table.drop_columns(list(NUMBERS))
+        numbers, same = _numbers(found.table, again), found.same_writer
+        labels = found.table.drop_columns(list(again))
         as_written = content == writer.parquet(table, numbers) if same else labels.equals(writer.labels(table))
         wrong = [] if as_written else [parquet]
     if not contents.holds(csv, writer.csv(table, numbers)):
@@ -61,5 +62,10 @@ def published_table(
     return Published(parquet, table, numbers, again, tuple(wrong), same)
 
 
-def _numbers(found: Any) -> dict[str, Floats]:
-    return {name: np.asarray(array_of(found[name]), dtype=np.float64) for name in NUMBERS}
+def _numbers(found: Any, again: Mapping[str, Floats | Integers]) -> dict[str, Floats | Integers]:
+    numbers: dict[str, Floats | Integers] = {
+        name: np.asarray(array_of(found[name]), dtype=np.float64) for name in again if name != COUNT
+    }
+    if COUNT in again:
+        numbers[COUNT] = np.asarray(array_of(found[COUNT]), dtype=np.int64)
+    return numbers

@@ -30,7 +30,7 @@ from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, table_name
 from privcube.released.artifact.folder import MEASUREMENTS, Contents
 from privcube.released.artifact.parquet_form import Reading, read_parquet
-from privcube.released.labels import NUMBERS, Label, axis_labels, column_names
+from privcube.released.labels import COUNT, NUMBERS, Label, axis_labels, column_names
 from privcube.released.release import TableValues, number_columns
 
 _BLANKS: Final = "[^\\S\t\r\n]|[\u200b\u2060\ufeff]"
@@ -90,11 +90,11 @@ class TableWriter:
         """The table with its original labels."""
         return _with_numbers(self.labels(values.table), number_columns(values))
 
-    def parquet(self, table: Table, numbers: Mapping[str, Floats]) -> bytes:
+    def parquet(self, table: Table, numbers: Mapping[str, Floats | Integers]) -> bytes:
         """A table with these columns of numbers, as Parquet."""
         return parquet_bytes(_with_numbers(self.labels(table), numbers))
 
-    def csv(self, table: Table, numbers: Mapping[str, Floats]) -> bytes:
+    def csv(self, table: Table, numbers: Mapping[str, Floats | Integers]) -> bytes:
         """A table with these columns of numbers, as CSV for spreadsheets: text quoted and safe, a decimal point."""
         return csv_bytes(_with_numbers(self.safe_labels(table), numbers))
 
@@ -119,9 +119,10 @@ def _crossed(names: Sequence[str], labels: Sequence[Any]) -> Any:
     return pa.table(columns, names=names)
 
 
-def _with_numbers(labels: Any, numbers: Mapping[str, Floats]) -> Any:
-    columns = [*labels.columns, *(column_of(numbers[name]) for name in NUMBERS)]
-    return pa.table(columns, names=[*labels.column_names, *NUMBERS])
+def _with_numbers(labels: Any, numbers: Mapping[str, Floats | Integers]) -> Any:
+    names = [name for name in (*NUMBERS, COUNT) if name in numbers]
+    columns = [*labels.columns, *(column_of(numbers[name]) for name in names)]
+    return pa.table(columns, names=[*labels.column_names, *names])
 
 
 def index_table(rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -22,7 +22,7 @@ import numpy as np
 from privcube.accuracy.direct import recovery_coefficients
 from privcube.accuracy.matrix_structure import structure_of
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
-from privcube.algebra.lattice import Floats
+from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import ArtifactError, Plain, PrivcubeError, listed, quoted
 from privcube.model.amounts import shown
 from privcube.model.measurements import Measurements
@@ -38,6 +38,7 @@ from privcube.released.artifact.store import (
     INDEX,
     MANIFEST,
     PLAN,
+    RECORDS,
     REGISTRY,
     STATEMENT,
     file_names,
@@ -55,8 +56,12 @@ from privcube.released.artifact.table_files import (
     measurements_bytes,
     read_measurements,
 )
-from privcube.released.labels import NUMBERS
+from privcube.released.artifact.whole_check import checked_counts
+from privcube.released.artifact.whole_files import read_records, records_bytes, terms_in
+from privcube.released.labels import COUNT, NUMBERS
 from privcube.released.release import Release, number_columns
+from privcube.released.whole.records import Records
+from privcube.released.whole.release import counts_of
 from privcube.version import __version__
 
 _TOLERANCE: Final = 1e-6  # relative difference allowed between published and recomputed numbers
@@ -128,8 +133,21 @@ class _Artifact:
     @cached_property
     def expected(self) -> dict[str, Any]:
         """What the manifest must state, given the plan and what it says of version and ledger."""
-        files = [*file_names(self.plan.workload), CHECKSUMS]
-        return manifest(self.plan, provenance_from(self.stated), files, self.stated["privcube"])
+        files = [*file_names(self.plan.workload, self.whole), CHECKSUMS]
+        return manifest(self.plan, provenance_from(self.stated), files, self.stated["privcube"], self.whole)
+
+    @cached_property
+    def whole(self) -> dict[str, Any] | None:
+        """What the manifest says of whole numbers, if there are any."""
+        if "whole" in self.stated:
+            terms_in(self.stated["whole"])
+        return self.stated.get("whole")
+
+    @cached_property
+    def records(self) -> Records | None:
+        """The records behind the whole numbers, if they were published."""
+        published = self.whole is not None and self.whole["with_records"]
+        return read_records(self.contents, self.plan.workload) if published else None
 
     @cached_property
     def release(self) -> Release:
@@ -148,11 +166,16 @@ class _Artifact:
         return found
 
     @cached_property
-    def again(self) -> list[dict[str, Floats]]:
-        """The numbers of every table, recomputed from plan and measurements."""
+    def again(self) -> list[dict[str, Floats | Integers]]:
+        """The numbers of every table, recomputed from plan and measurements, and counts from the records."""
         release, found = self.release, []
         for table in self.plan.workload:
-            found.append(number_columns(release.values(table, CONFIDENCE)))
+            numbers = number_columns(release.values(table, CONFIDENCE))
+            if self.records is not None:
+                numbers[COUNT] = counts_of(self.records, self.plan.workload, table).ravel()
+            elif self.whole is not None:  # nothing to compute them from
+                numbers[COUNT] = np.zeros(numbers["estimate"].size, dtype=np.int64)
+            found.append(numbers)
             self.work.add()
         return found
 
@@ -162,7 +185,7 @@ class _Artifact:
 
 def _files(artifact: _Artifact) -> _Finding:
     contents = artifact.contents
-    expected = {*file_names(artifact.plan.workload), CHECKSUMS}
+    expected = {*file_names(artifact.plan.workload, artifact.whole), CHECKSUMS}
     present, listed_files = set(contents.sizes), {*contents.checksums, CHECKSUMS}
     _require_none((listed_files | expected) - present, f"every file of the plan and of {CHECKSUMS}", "no such file")
     _require_none(expected ^ listed_files, f"{CHECKSUMS} to list the files of the plan", "different ones")
@@ -263,10 +286,9 @@ def _errors(artifact: _Artifact) -> _Finding:
 
 def _predicted(plan: Plan) -> Floats:
     """The predicted variance of a cell of every table, worked out again."""
-    if plan.sources is None:
-        structure = structure_of(plan.workload, plan.frame, plan.groups, told_by=plan.told_by)
-        return structure.table_variances(plan.noise_variances())
-    return recovery_coefficients(plan.workload, plan.frame, plan.groups, plan.sources).times(plan.noise_variances())
+    asked, of_each = (plan.workload, plan.frame, plan.groups), plan.noise_variances()
+    direct = None if plan.sources is None else recovery_coefficients(*asked, plan.sources).times(of_each)
+    return structure_of(*asked, told_by=plan.told_by).table_variances(of_each) if direct is None else direct
 
 
 def _require_numbers(artifact: _Artifact, names: tuple[str, ...], expected: str) -> None:
@@ -281,19 +303,31 @@ def _require_numbers(artifact: _Artifact, names: tuple[str, ...], expected: str)
 def _agreement(artifact: _Artifact) -> _Finding:
     if not artifact.release.agrees:
         return "skipped: direct recovery adds up every table separately, so they need not agree"
-    schema = artifact.plan.workload.schema
-    tables = [
-        PublishedTable(
-            found.file,
-            found.table,
-            found.numbers["estimate"].reshape([axis_cells(schema, entry) for entry in found.table]),
-        )
-        for found in artifact.tables
-    ]
-    compared = compared_margins(schema, tables)
+    compared = compared_margins(artifact.plan.workload.schema, _published(artifact, "estimate"))
     if compared is None:
         return "skipped: too many margins; tables recovered from the same measurements agree"
     return f"tables agree wherever they overlap, {compared:,} margins compared"
+
+
+def _published(artifact: _Artifact, name: str) -> list[PublishedTable]:
+    """One column of every table, as an array with an axis per attribute."""
+    schema, found = artifact.plan.workload.schema, []
+    for own in artifact.tables:
+        shape = [axis_cells(schema, entry) for entry in own.table]
+        found.append(PublishedTable(own.file, own.table, own.numbers[name].reshape(shape).astype(np.float64)))
+    return found
+
+
+def _whole(artifact: _Artifact) -> _Finding:
+    if artifact.whole is None:
+        return "skipped: the release has none"
+    found = checked_counts(artifact.plan.workload, artifact.tables, artifact.whole, artifact.records)
+    if artifact.records is None:
+        compared_margins(artifact.plan.workload.schema, _published(artifact, COUNT), tolerance=0.0)
+        return _InPart(found, f"whether records with these tables exist, as there is no {RECORDS}")
+    if not artifact.contents.holds(RECORDS, records_bytes(artifact.plan.workload, artifact.records)):
+        return _InPart(found, f"the encoding of {RECORDS}, by another version of the library")
+    return found
 
 
 def _bytes(artifact: _Artifact) -> _Finding:
@@ -359,6 +393,7 @@ _CHECKS: Final[dict[str, Callable[[_Artifact], _Finding]]] = {
     "tables": _estimates,
     "errors": _errors,
     "agreement": _agreement,
+    "whole numbers": _whole,
     "bytes": _bytes,
     "index": _index,
     "ledger head": _ledger_head,

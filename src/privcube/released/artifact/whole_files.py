@@ -1,0 +1,191 @@
+"""Whole numbers in an artifact: the records, what the manifest says of them, and what can be checked. Zone: RELEASED.
+
+`records.parquet` has distinct rows of labels and how often each of them occurs. The manifest states the effort, the
+public facts that were used, and how far the counts are from the estimates: the root mean square, over all cells, of
+(count - estimate) / std_error.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet
+
+from privcube.algebra.lattice import Floats, Integers
+from privcube.arrow import array_of, column_of
+from privcube.errors import ArtifactError, Plain
+from privcube.model.workload import Table, Workload, table_cells
+from privcube.released.artifact.folder import TABLES, Contents
+from privcube.released.artifact.parquet_form import read_parquet
+from privcube.released.artifact.store import RECORDS
+from privcube.released.artifact.table_files import TableWriter, file_stems
+from privcube.released.labels import COUNT, NUMBERS, Label, column_names
+from privcube.released.release import Release
+from privcube.released.selection import selected_cells
+from privcube.released.whole.facts import Facts, impossible_cells
+from privcube.released.whole.records import Records
+from privcube.released.whole.release import Terms, WholeRelease, attribute_names
+from privcube.released.whole.search import checked_effort
+
+_FIELDS: Final = ("effort", "known_records", "impossible", "with_records", "distance")
+_DIGITS: Final = 6  # of the stated distance
+_MOST_ROWS: Final = 2**21  # four times as many as the search can find: a hostile file must not fill the memory
+_ROOM: Final = 2**16  # bytes by which a file may exceed twice its form
+
+
+class Distance:
+    """The root mean square of (count - estimate) / std_error, added up table by table."""
+
+    def __init__(self) -> None:
+        self._squares, self._cells = 0.0, 0
+
+    def add(self, numbers: Mapping[str, Floats | Integers]) -> None:
+        """Add a table; one without counts adds nothing."""
+        if COUNT in numbers:
+            known = numbers["std_error"] > 0
+            apart = (numbers[COUNT] - numbers["estimate"])[known] / numbers["std_error"][known]
+            self._squares += float(np.sum(apart**2))
+            self._cells += apart.size
+
+    @property
+    def value(self) -> float:
+        """The distance, to a few digits."""
+        return float(f"{math.sqrt(self._squares / max(self._cells, 1)):.{_DIGITS}g}")
+
+
+# What the manifest says
+
+
+def whole_document(release: WholeRelease, distance: float) -> dict[str, Any]:
+    """How whole numbers were made, for the manifest."""
+    schema, facts = release.workload.schema, release.terms.facts
+    return {
+        "effort": release.terms.effort,
+        "known_records": facts.records,
+        "impossible": [
+            {
+                name: [schema[name].labels[cell] for cell in selected_cells(schema[name], own)]
+                for name, own in one.items()
+            }
+            for one in facts.impossible
+        ],
+        "with_records": release.found is not None,
+        "distance": distance,
+    }
+
+
+def terms_in(document: Any) -> Terms:
+    """How whole numbers were made, from the manifest."""
+    if not isinstance(document, dict) or set(document) != set(_FIELDS):
+        raise ArtifactError("release.json, whole", expected=f"the fields {', '.join(_FIELDS)}")
+    distance = document["distance"]
+    if type(document["with_records"]) is not bool or type(distance) is not float or not 0 <= distance < math.inf:
+        raise ArtifactError(
+            "release.json, whole", expected="with_records and a distance", given=Plain("something else")
+        )
+    if not isinstance(document["effort"], str):
+        raise ArtifactError("release.json, whole", expected="an effort", given=document["effort"])
+    return Terms(checked_effort(document["effort"]), Facts(document["known_records"], document["impossible"]))
+
+
+# Records
+
+
+def records_bytes(workload: Workload, records: Records) -> bytes:
+    """The records as Parquet: labels of every attribute, and how often the row occurs, 8 bytes each."""
+    writer, names = TableWriter(workload.schema), attribute_names(workload)
+    columns = [
+        writer.labels((name,)).column(0).take(column_of(records.codes[:, at].astype(np.int64)))
+        for at, name in enumerate(names)
+    ]
+    own = column_names(names)
+    table = pa.table([*columns, column_of(records.times)], names=[*own, COUNT])
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(
+        table,
+        out,
+        compression={**dict.fromkeys(own, "snappy"), COUNT: "none"},
+        use_dictionary=own,
+        column_encoding={COUNT: "PLAIN"},
+        store_schema=False,
+    )
+    return out.getvalue()
+
+
+def read_records(contents: Contents, workload: Workload) -> Records:
+    """The records of an artifact: distinct rows in order, with the declared labels."""
+    content = contents.content(RECORDS)
+    try:
+        rows = pyarrow.parquet.read_metadata(pa.BufferReader(content)).num_rows
+    except (pa.ArrowException, OSError, ValueError):
+        raise ArtifactError(RECORDS, expected="readable Parquet", given=Plain("something else")) from None
+    if not 0 <= 8 * rows <= len(content) or rows > _MOST_ROWS:
+        expected = f"at most {_MOST_ROWS:,} rows, each of at least 8 bytes"
+        raise ArtifactError(RECORDS, expected=expected, given=Plain("something else"))
+    names, writer = attribute_names(workload), TableWriter(workload.schema)
+    longest = [_longest(workload.schema[name].labels) for name in names]
+    form = Records(np.tile(np.array(longest, dtype=np.int64), (rows, 1)), np.ones(rows, dtype=np.int64))
+    found = read_parquet(content, records_bytes(workload, form), RECORDS).table
+    codes = np.zeros((rows, len(names)), dtype=np.int64)
+    for at, (name, column) in enumerate(zip(names, column_names(names), strict=True)):
+        labels = writer.labels((name,)).column(0).combine_chunks()
+        places = pa.compute.index_in(found[column], value_set=labels)
+        if places.null_count:
+            raise ArtifactError(RECORDS, expected=f"declared labels of {name!r}", given=Plain("others"))
+        codes[:, at] = array_of(places)
+    if found[COUNT].null_count:
+        raise ArtifactError(RECORDS, expected="whole numbers", given=Plain("missing ones"))
+    times = np.asarray(array_of(found[COUNT]), dtype=np.int64)
+    own = Records.of(codes, times)
+    if len(own.times) != rows or not np.array_equal(own.codes, codes) or int(times.min(initial=1)) < 1:
+        raise ArtifactError(RECORDS, expected="distinct rows in order, each at least once", given=Plain("others"))
+    return own
+
+
+def _longest(labels: Sequence[Label]) -> int:
+    """The cell with the longest label, by which the form of a file allows for all of them."""
+    return max(range(len(labels)), key=lambda cell: len(str(labels[cell]).encode()))
+
+
+def require_facts(records: Records, workload: Workload, facts: Facts) -> None:
+    """Refuse records that do not honor what is known."""
+    if facts.records is not None and records.total != facts.records:
+        raise ArtifactError(RECORDS, expected=f"{facts.records:,} records, as is known", given=records.total)
+    attributes = [workload.schema[name] for name in attribute_names(workload)]
+    if not impossible_cells(attributes, facts.impossible).allows(records.codes).all():
+        raise ArtifactError(RECORDS, expected="no impossible combination", given=Plain("some"))
+
+
+# Reading
+
+
+def open_whole(release: Release, contents: Contents, document: Any) -> WholeRelease:
+    """A release with the whole numbers of its artifact: of the records if they are there, else of the tables."""
+    terms = terms_in(document)
+    if document["with_records"]:
+        return WholeRelease(release, terms, read_records(contents, release.workload))
+    stem_of = dict(zip(release.workload, file_stems(release.workload), strict=True))
+    writer = TableWriter(release.workload.schema)
+    return WholeRelease(
+        release, terms, None, lambda table: _read_counts(contents, writer, release.workload, table, stem_of[table])
+    )
+
+
+def _read_counts(contents: Contents, writer: TableWriter, workload: Workload, table: Table, stem: str) -> Integers:
+    name = f"{TABLES}/{stem}.parquet"
+    cells = table_cells(workload.schema, table)
+    shape = [len(writer.labels((entry,))) for entry in table]
+    zeros: dict[str, Floats | Integers] = dict.fromkeys(NUMBERS, np.zeros(cells))
+    zeros[COUNT] = np.zeros(cells, dtype=np.int64)
+    form = writer.parquet(table, zeros)
+    content = contents.content(name, 2 * len(form) + 8 * cells * (len(NUMBERS) + 1) + _ROOM)
+    found = read_parquet(content, form, name).table[COUNT]
+    if found.null_count:
+        raise ArtifactError(name, expected="whole numbers", given=Plain("missing ones"))
+    return np.asarray(array_of(found), dtype=np.int64).reshape(shape)

@@ -1,0 +1,1 @@
+"""Whole numbers: a multiset of records whose tables are near the estimates of a release. Zone: RELEASED."""

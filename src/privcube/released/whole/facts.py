@@ -1,0 +1,104 @@
+"""What is publicly known beforehand: the number of records, and combinations that cannot occur. Zone: RELEASED.
+
+Facts are honored exactly: there are as many records as known, and none in an impossible combination. They must be
+public; a number of records or a combination read off the data is not covered by the guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcube.errors import Plain, QueryError
+from privcube.model.attribute import Attribute
+from privcube.model.schema import Schema
+from privcube.released.selection import Selection, selected_cells
+from privcube.released.whole.records import Codes, Grid
+
+Mask = NDArray[np.bool_]
+
+_MOST_CELLS: Final = 2**22  # of a table of impossible combinations
+_MOST_RECORDS: Final = 2**50  # so that all sums are exact in floating point, too
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The number of records, if it is public, and combinations of labels that cannot occur.
+
+    >>> Facts(records=100, impossible=[{"age": "[0, 15)", "status": ["married", "widowed"]}]).records
+    100
+    """
+
+    records: int | None = None
+    impossible: Sequence[Mapping[str, Selection]] = ()
+
+    def __post_init__(self) -> None:
+        if self.records is not None and (type(self.records) is not int or not 0 <= self.records <= _MOST_RECORDS):
+            raise QueryError("records", expected="a whole number of at least 0", given=self.records)
+        if not isinstance(self.impossible, Sequence) or not all(
+            isinstance(own, Mapping) and own for own in self.impossible
+        ):
+            expected = 'a list of combinations such as {"age": "[0, 15)", "status": "married"}'
+            raise QueryError("impossible", expected=expected, given=self.impossible)
+        object.__setattr__(self, "impossible", tuple(dict(own) for own in self.impossible))
+
+
+@dataclass(frozen=True, eq=False)
+class Impossible:
+    """Cells of small tables in which there can be no records."""
+
+    masks: tuple[tuple[Grid, Mask], ...] = ()
+
+    def allows(self, codes: Codes) -> Mask:
+        """Which records are in no impossible combination."""
+        allowed = np.ones(len(codes), dtype=bool)
+        for grid, mask in self.masks:
+            allowed &= ~mask[grid.keys(codes)]
+        return allowed
+
+    def touching(self, attribute: int) -> list[tuple[Grid, Mask, int]]:
+        """The tables that an attribute is in, and its axis there."""
+        return [
+            (grid, mask, grid.attributes.index(attribute)) for grid, mask in self.masks if attribute in grid.attributes
+        ]
+
+
+def checked_facts(schema: Schema, facts: Facts) -> Facts:
+    """Facts about attributes and labels of a schema."""
+    for name in dict.fromkeys(name for combination in facts.impossible for name in combination):
+        if name not in schema:
+            raise QueryError("impossible", expected="attributes of the schema", given=name, available=schema.names)
+    impossible_cells(list(schema), facts.impossible)
+    return facts
+
+
+def impossible_cells(attributes: Sequence[Attribute], combinations: Iterable[Mapping[str, Selection]]) -> Impossible:
+    """The cells of impossible combinations; those with an attribute that no table has say nothing, and are left out.
+
+    >>> found = impossible_cells([Attribute("a", size=2), Attribute("b", size=3)], [{"a": 1, "b": [0, 2]}])
+    >>> found.allows(np.array([[1, 0], [1, 1], [0, 2]])).tolist()
+    [False, True, True]
+    """
+    place = {attribute.name: at for at, attribute in enumerate(attributes)}
+    masks: dict[Grid, Mask] = {}
+    for combination in combinations:
+        if not set(combination) <= set(place):
+            continue
+        chosen = {place[name]: selected_cells(attributes[place[name]], own) for name, own in combination.items()}
+        grid = Grid.of([attribute.cells for attribute in attributes], sorted(chosen))
+        if grid.cells > _MOST_CELLS:
+            given = Plain(f"{grid.cells:,}")
+            raise QueryError(
+                "impossible", expected=f"attributes with at most {_MOST_CELLS:,} combinations", given=given
+            )
+        mask = masks.setdefault(grid, np.zeros(grid.cells, dtype=bool)).reshape(grid.shape)
+        mask[np.ix_(*(chosen[at] for at in grid.attributes))] = True
+    for grid, mask in masks.items():
+        if mask.all():
+            names = ", ".join(attributes[at].name for at in grid.attributes)
+            raise QueryError("impossible", expected="some combination that can occur", given=Plain(f"none of {names}"))
+    return Impossible(tuple(masks.items()))

@@ -1,0 +1,172 @@
+"""A release with whole numbers: every table has a column `count` beside its estimates. Zone: RELEASED."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from privcube.accuracy.ranges import bounds
+from privcube.algebra.lattice import Floats, Integers
+from privcube.errors import Plain, QueryError
+from privcube.extras import load
+from privcube.model.documents.spec import WholeNumbers
+from privcube.model.schema import Schema
+from privcube.model.workload import Axis, Entry, Table, Workload, canonical
+from privcube.progress import Progress, silent
+from privcube.released.labels import axis_labels, column_names
+from privcube.released.release import Form, Release, TableValues
+from privcube.released.whole.facts import Facts, checked_facts
+from privcube.released.whole.records import Records
+from privcube.released.whole.search import checked_effort, find_records
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How whole numbers were made: the effort, and what was known beforehand."""
+
+    effort: str = "normal"
+    facts: Facts = field(default_factory=Facts)
+
+
+class WholeRelease(Release):
+    """A release whose tables have a whole number for every cell as well, all of them counted from the same records.
+
+    Counts are not negative, agree with each other at every level, and can occur together, since the records are there.
+    They are not unbiased; `estimate`, `std_error` and the intervals around it remain those of the release.
+    """
+
+    def __init__(
+        self,
+        release: Release,
+        terms: Terms,
+        found: Records | None,
+        published: Callable[[Table], Integers] | None = None,
+    ) -> None:
+        """Take the records, or, if they are not known, what counts were published for the tables of the workload."""
+        super().__init__(release.measurements, release.provenance)
+        self._recovered = release._recovered
+        self.terms, self.found = terms, found
+        self._published = published
+        self._counted: dict[Table, Integers] = {}
+
+    @classmethod
+    def of(cls, release: Release, terms: Terms, progress: Progress = silent) -> WholeRelease:
+        """Look for records."""
+        checked_facts(release.workload.schema, terms.facts)
+        release.recover(progress)
+        return cls(release, terms, find_records(release, terms.effort, terms.facts, progress))
+
+    def without_records(self) -> WholeRelease:
+        """The same counts, without the records behind them, for a release that does not publish these."""
+        return WholeRelease(self, self.terms, None, self.counts)
+
+    def counts(self, table: Sequence[Entry]) -> Integers:
+        """The whole numbers of a table as an array; any table of the attributes that tables have, if records are there.
+
+        A table that the measurements do not determine is a guess of the model.
+        """
+        wanted = canonical(self.workload.schema, table)
+        if wanted not in self._counted:
+            if self.found is not None:
+                self._counted[wanted] = counts_of(self.found, self.workload, wanted)
+            elif self._published is not None and wanted in self.workload:
+                self._counted[wanted] = self._published(wanted)
+            else:
+                given = Plain("records were not published with these whole numbers")
+                raise QueryError("count", expected="a table of the workload", given=given)
+        return self._counted[wanted]
+
+    def values(self, table: Sequence[Entry], confidence: float = 0.95) -> TableValues:
+        """The numbers of a table as arrays, with whole numbers where they are known."""
+        found = super().values(table, confidence)
+        if self.found is None and found.table not in self.workload:
+            return found
+        return replace(found, count=self.counts(found.table))
+
+    def count_errors(self, repetitions: int = 20, progress: Progress = silent) -> dict[Table, Floats]:
+        """For every table of the workload, the root mean square error of each count, if the records found were true.
+
+        A parametric bootstrap (`privcube.released.whole.bootstrap`): the search is repeated so many times, on fresh
+        noise. It is too small for cells that were pulled to 0; no interval with a promised coverage follows from it.
+        """
+        from privcube.released.whole.bootstrap import count_errors
+
+        return count_errors(self, self._known_records(), repetitions, progress)
+
+    def records(self, *, form: Form = "pandas") -> Any:
+        """The records behind the whole numbers: distinct rows of labels, and how often each of them occurs.
+
+        They are made up so that their tables fit the release; no row is about a person.
+        """
+        found = self._known_records()
+        schema, names = self.workload.schema, attribute_names(self.workload)
+        columns: dict[str, Any] = {}
+        for at, (name, column) in enumerate(zip(names, column_names(names), strict=True)):
+            labels = axis_labels(schema, name)
+            columns[column] = [labels[cell] for cell in found.codes[:, at].tolist()]
+        columns["count"] = found.times
+        if form == "pyarrow":
+            import pyarrow
+
+            return pyarrow.table(columns)
+        return load(form, extra=form, purpose="records as a data frame").DataFrame(columns)
+
+    def _known_records(self) -> Records:
+        if self.found is None:
+            raise QueryError("records", expected="a release published with records = true", given=Plain("none"))
+        return self.found
+
+
+def whole_terms(schema: Schema, asked: WholeNumbers | None) -> Terms | None:
+    """How whole numbers are to be made that a spec asks for, checked against its schema before anything is charged."""
+    if asked is None:
+        return None
+    facts = checked_facts(schema, Facts(asked.known_records, asked.impossible))
+    return Terms(checked_effort(asked.effort), facts)
+
+
+def with_whole_numbers(release: Release, asked: WholeNumbers | None, progress: Progress = silent) -> Release:
+    """The release with the whole numbers that a spec asks for, and with the records behind them if it wants these."""
+    terms = whole_terms(release.workload.schema, asked)
+    if terms is None or asked is None:
+        return release
+    found = WholeRelease.of(release, terms, progress)
+    return found if asked.records else found.without_records()
+
+
+def attribute_names(workload: Workload) -> tuple[str, ...]:
+    """The attributes that some table has, in schema order: those that records have."""
+    used = {Axis.of(entry).attribute for table in workload for entry in table}
+    return tuple(name for name in workload.schema.names if name in used)
+
+
+def counts_of(records: Records, workload: Workload, table: Table) -> Integers:
+    """A table counted from records, in exact whole numbers."""
+    names, schema = attribute_names(workload), workload.schema
+    axes = [Axis.of(entry) for entry in table]
+    for axis in axes:
+        if axis.attribute not in names:
+            raise QueryError("count", expected="attributes that records have", given=axis.attribute, available=names)
+    sizes = [schema[name].cells for name in names]
+    counts = records.counts(sizes, [names.index(axis.attribute) for axis in axes])
+    for at, axis in enumerate(axes):
+        counts = np.moveaxis(_asked(schema, axis, np.moveaxis(counts, at, 0)), 0, at)
+    return counts
+
+
+def _asked(schema: Schema, axis: Axis, counts: Integers) -> Integers:
+    """The groups or ranges of an axis, from counts with its cells first."""
+    attribute = schema[axis.attribute]
+    if axis.queries != "cells":
+        first, last = bounds(axis.queries, attribute.ordered_cells)
+        running = np.concatenate([np.zeros_like(counts[:1]), np.cumsum(counts[: attribute.ordered_cells], axis=0)])
+        return np.asarray(running[last] - running[first])
+    if axis.level is None:
+        return counts
+    partition = attribute.partition(axis.level)
+    sums = np.zeros((partition.cells, *counts.shape[1:]), dtype=np.int64)
+    np.add.at(sums, np.asarray(partition.group_of), counts)
+    return sums

@@ -1,0 +1,139 @@
+"""`privcube whole` and `[output] whole_numbers`: from a spec, or added to a release that was made without them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import privcube as pc
+from privcube.cli.main import cli
+from privcube.errors import SpecError
+from privcube.pipeline import ledger_objection, publish
+from privcube.released.whole.release import WholeRelease
+
+SPEC = """
+[data]
+source = "people.csv"
+dataset = "people"
+[privacy]
+epsilon = "1"
+ledger = "ledger.db"
+total_epsilon = "9"
+[[attributes]]
+name = "sex"
+values = ["F", "M"]
+[[attributes]]
+name = "age"
+bins = [0, 15, 40, 100]
+levels = [{ name = "stage", bins = [0, 40, 100] }]
+[workload]
+all_kway = [1, 2]
+"""
+FACTS = """
+[output]
+whole_numbers = true
+records = true
+effort = "fast"
+[known]
+records = 40
+[[impossible]]
+sex = "F"
+age = { stage = "[40, 100)" }
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    rows = [f"{'F' if number % 3 else 'M'},{number * 7 % 100}" for number in range(40)]
+    (tmp_path / "people.csv").write_text("\n".join(["sex,age", *rows]) + "\n")
+    (tmp_path / "spec.toml").write_text(SPEC)
+    (tmp_path / "facts.toml").write_text(SPEC + FACTS)
+    return tmp_path
+
+
+def run(*words: str) -> str:
+    done = CliRunner().invoke(cli, list(words), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_spec_asks_for_whole_numbers(place: Path) -> None:
+    run("release", str(place / "facts.toml"))
+    found = pc.Release.open(place / "out")
+    assert isinstance(found, WholeRelease)
+    assert int(found.counts(())) == 40
+    assert found.counts(("sex", "age"))[0, 2] == 0
+    assert found.found is not None
+    assert "count" in run("show", str(place / "out"), "sex")
+    rows = json.loads(run("show", str(place / "out"), "sex", "--json"))["rows"]
+    assert [row["count"] for row in rows] == found.counts(("sex",)).tolist()
+    assert "pass  ledger" in run("verify", str(place / "out"), "--spec", str(place / "facts.toml"))
+
+
+def test_whole_numbers_are_added_later_and_the_ledger_knows_the_release(place: Path) -> None:
+    run("release", str(place / "spec.toml"))
+    said = run("whole", str(place / "out"), "--records", "--effort", "fast")
+    assert "whole numbers" in said
+    assert str(place / "out-whole") in said
+    before, after = pc.Release.open(place / "out"), pc.Release.open(place / "out-whole")
+    assert not isinstance(before, WholeRelease)
+    assert isinstance(after, WholeRelease)
+    assert "pass  ledger" in run("verify", str(place / "out-whole"), "--spec", str(place / "spec.toml"))
+    spec = pc.Spec.read(place / "spec.toml")
+    answers = after.measurements.answers.copy()
+    answers[0] += 1
+    other = pc.Release(type(after.measurements)(after.plan, answers), after.provenance).whole("fast")
+    other.save(place / "other")
+    objection = ledger_objection(spec, pc.Release.open(place / "other"), place / "other", folder=place)
+    assert objection == "these are not the bytes of release 1"
+
+
+def test_facts_of_a_spec_are_honored_later(place: Path) -> None:
+    run("release", str(place / "spec.toml"))
+    run("whole", str(place / "out"), "--spec", str(place / "facts.toml"), "--output", str(place / "new"))
+    found = pc.Release.open(place / "new")
+    assert isinstance(found, WholeRelease)
+    assert found.counts(("sex", "age"))[0, 2] == 0
+    assert found.counts(("sex",)).sum() == found.terms.facts.records == 40
+    assert not (place / "new" / "records.parquet").exists()
+
+
+def test_specs_come_back(place: Path) -> None:
+    spec = pc.Spec.read(place / "facts.toml")
+    assert pc.Spec.from_toml(spec.to_toml()) == spec
+    assert spec.whole is not None
+    assert spec.whole.known_records == 40
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("whole_numbers = true", "whole_numbers = false", "output.records: expected whole_numbers = true"),
+        ("records = 40", "records = -1", "records: expected a whole number of at least 0"),
+        ('effort = "fast"', 'effort = "endless"', "effort: expected a known name"),
+        ('sex = "F"', 'sex = "X"', "expected one of its labels"),
+        ('sex = "F"', 'six = "F"', "expected attributes of the schema"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_charged(place: Path, old: str, new: str, message: str) -> None:
+    (place / "facts.toml").write_text((SPEC + FACTS).replace(old, new))
+    done = CliRunner().invoke(cli, ["release", str(place / "facts.toml")])
+    assert done.exception is not None
+    assert message in str(done.exception)
+    assert not (place / "ledger.db").exists()
+    assert not (place / "out").exists()
+
+
+def test_facts_need_whole_numbers() -> None:
+    with pytest.raises(SpecError, match="impossible: expected whole_numbers = true"):
+        pc.Spec.from_toml(SPEC + '[[impossible]]\nsex = "F"\n')
+
+
+def test_publish_without_records_leaves_them_out(place: Path) -> None:
+    (place / "facts.toml").write_text((SPEC + FACTS).replace("records = true", "records = false"))
+    out = publish(pc.Spec.read(place / "facts.toml"), folder=place)
+    assert not (out / "records.parquet").exists()
+    assert all(check.passed for check in pc.verify(out))
