@@ -16,7 +16,7 @@ from privcube.accuracy.published import asked_products, mean_energies
 from privcube.accuracy.ranges import energies, gram, gram_times, mean_node_counts, node_counts
 from privcube.linear.gram_products import gram_products, table_times
 from privcube.model.frame import Frame
-from privcube.planning import candidates
+from privcube.planning import searched
 
 
 @settings(deadline=None, max_examples=60)
@@ -97,13 +97,13 @@ def test_products_with_the_gram_matrix_of_any_workload() -> None:
 @pytest.mark.parametrize("queries", ["ranges", "prefixes"])
 def test_five_thousand_values_take_no_square_matrix(guarantee, queries: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """5,000 x 5,000 numbers would be 200 MB; and the trees are searched once."""
-    searched, real = [], candidates.best_tree
+    counts, real = [], searched.best_tree
 
     def counted(*given):
-        searched.append(given)
+        counts.append(given)
         return real(*given)
 
-    monkeypatch.setattr(candidates, "best_tree", counted)
+    monkeypatch.setattr(searched, "best_tree", counted)
     schema = Schema.from_sizes({"x": 5000})
     workload = Workload.tables(schema, [(Axis("x", queries=queries),)])
     tracemalloc.start()
@@ -111,6 +111,6 @@ def test_five_thousand_values_take_no_square_matrix(guarantee, queries: str, mon
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 50e6
-    assert len(searched) == 1
+    assert len(counts) == 1
     alone = plan(workload, guarantee, "hierarchy").total_variance
     assert made.total_variance < 0.9 * alone

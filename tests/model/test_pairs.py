@@ -22,7 +22,7 @@ from privcube.model.noise import pairs
 from privcube.model.noise.pairs import KNOWN, alike, cost_in_shares, every_case, total_is_public
 from privcube.model.sensitivity import squared_l2
 from privcube.model.slices import joined, shared_cells, slice_count
-from privcube.sensitive import gate
+from privcube.sensitive import brute_force, gate
 
 HALVES = [Level("half", groups={"low": ["p", "q"], "high": ["r", "s"]})]
 ATTRIBUTES = {
@@ -201,15 +201,15 @@ def strategy_of(guarantee: object) -> str:
 
 def dearest_of_brute_force(made: Plan) -> Fraction:
     found = [Fraction(0)]
-    price = gate._price
+    price = brute_force._price
 
     def noted(*given: object) -> Fraction:
         found.append(price(*given))  # type: ignore[arg-type]
         return found[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gate, "_price", noted)
-        gate.verify_by_brute_force(made)
+        patch.setattr(brute_force, "_price", noted)
+        brute_force.verify_by_brute_force(made)
     return max(found)
 
 

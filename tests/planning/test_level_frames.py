@@ -176,7 +176,13 @@ def finer(workload: pc.Workload) -> list[pc.Workload]:
     return [*found, pc.Workload(workload.schema, {cells(table): weight for table, weight in weights.items()})]
 
 
-@settings(deadline=None, max_examples=EXAMPLES, derandomize=EXAMPLES == 6, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(
+    deadline=None,
+    max_examples=EXAMPLES,
+    derandomize=EXAMPLES == 6,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+)
 @given(workload=workloads(), guarantee=st.sampled_from(GUARANTEES))
 def test_auto_is_never_worse(workload: pc.Workload, guarantee: Guarantee) -> None:
     found = pc.plan(workload, guarantee, effort="fast")

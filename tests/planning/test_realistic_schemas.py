@@ -19,7 +19,8 @@ from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schem
 from privcube.accuracy.privacy import verify_privacy
 from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import Guarantee
-from privcube.planning import candidates, screening, searched
+from privcube.planning import candidates, searched
+from privcube.planning.bounds import screening
 from privcube.planning.candidates import least_total
 from privcube.planning.search import annealing
 from privcube.planning.searched import drawn_error, is_narrow

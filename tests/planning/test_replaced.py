@@ -64,9 +64,9 @@ def bound_for_residuals(workload: Workload, rounds: int = 3000) -> float:
 def test_plans_are_within_a_thousandth_of_the_optimum(sizes: tuple[int, ...], way: int) -> None:
     workload = Workload.all_kway(sized(sizes), way)
     made = plan(workload, ZERO)
-    assert made.options.strategy == "residual"
+    assert made.options.strategy in ("residual", "marginals")  # which may be as good, and within rounding
     verify_privacy(made)
-    assert 1 <= made.weighted_variance / bound_for_residuals(workload, 1000) < 1.001
+    assert 1 - 1e-9 <= made.weighted_variance / bound_for_residuals(workload, 1000) < 1.001
 
 
 def test_random_weights_and_tables() -> None:

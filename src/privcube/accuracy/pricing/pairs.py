@@ -240,5 +240,5 @@ def _largest(shape: Sequence[int], tables: Sequence[_Table]) -> Fraction:
                 whole = {cost: -(-cost // unit) for cost in amounts[id(table)]}
                 costs = np.array([whole[cost] for cost in table.costs.reshape(-1).tolist()], dtype=kind)
                 sizes = [shape[at] if at in table.axes else 1 for at in range(axis + 1)]
-                grid = grid + costs.reshape(sizes)
+                grid = np.asarray(grid + costs.reshape(sizes), dtype=kind)  # of no axes, a sum is no array
     return int(np.max(grid)) * unit

@@ -203,5 +203,5 @@ def _scaled(square: Fraction, bits: int) -> tuple[int, int]:
 
 def _times_root(number: int, square: Fraction, shift: int) -> int:
     """floor(number sqrt(square) / 2 / 2^shift), or one less if the number is negative."""
-    root = isqrt(int(square * number**2 / 4)) >> shift
+    root = isqrt(int(square * Fraction(number**2, 4))) >> shift
     return root if number >= 0 else -root - 1
