@@ -42,7 +42,7 @@ def best_tree(
 ) -> Plan:
     """The plan of least weighted error among all trees; under a pure guarantee, levels are also bundled.
 
-    `widths` are the branchings to try, all by default.
+    `widths` are the branchings to try, all by default; with one of them there is no time for wavelets.
     """
     plans: list[Plan] = []
     for strategy, proposal in _trees(workload, guarantee, branchings(workload) if widths is None else widths):
@@ -80,7 +80,7 @@ def _trees(workload: Workload, guarantee: Guarantee, widths: Sequence[int]) -> I
     for branching in widths:
         with suppress(PlanError):
             yield hierarchy.NAME, hierarchy.propose(workload, guarantee, branching)
-    if widths:
+    if len(widths) > 1:
         with suppress(PlanError):
             yield wavelet.NAME, wavelet.propose(workload, guarantee)
 

@@ -41,6 +41,7 @@ _COEFFICIENT: Final = 12e-6  # a Fourier coefficient below a table
 _LEVELS: Final = 6e-6  # a choice of levels below a table
 _PADDED: Final = 30e-9  # a pair of padded cells of an attribute, encoded in bits
 _PAIR: Final = 6e-9  # a pair of tables, times attributes
+_TREE: Final = 5e-4  # a choice of levels below a table, for a tree with and without bundles
 _RANGE: Final = 10e-6  # a cell of an attribute asked for by ranges
 _MATRIX: Final = 2.5e-3  # a cell, under Laplace noise
 _GAUSSIAN_MATRIX: Final = 4e-9  # a cell to the third power, under Gaussian noise
@@ -154,9 +155,12 @@ def seconds(strategy: Strategy, workload: Workload, guarantee: Guarantee) -> flo
 
 
 def tree_seconds(workload: Workload) -> float:
-    """About how long it takes to see what ranges ask of one tree."""
-    entries = {entry for table in workload for entry in table if Axis.of(entry).queries != "cells"}
-    return _RANGE * sum(workload.schema[Axis.of(entry).attribute].cells for entry in entries)
+    """About how long it takes to work out one tree for the attributes asked for by ranges."""
+    ranged = {Axis.of(entry).attribute for table in workload for entry in table if Axis.of(entry).queries != "cells"}
+    used = {Axis.of(entry).attribute for table in workload for entry in table}
+    cells = {name: workload.schema[name].cells for name in used}
+    levels = {name: 1 + (cells[name] - 1).bit_length() if name in ranged else 2 for name in used}
+    return _RANGE * sum(cells[name] for name in ranged) + _TREE * _below(workload, levels)
 
 
 def _below(workload: Workload, choices: dict[str, int]) -> float:
