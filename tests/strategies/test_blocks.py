@@ -96,7 +96,7 @@ def dense(made: Plan) -> tuple[np.ndarray, np.ndarray]:
     return rows, float(made.noise_variance(0)) * np.array(row_weights(made.frame, group), dtype=float)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(data=st.data())
 def test_blocks_equal_dense_least_squares(data: st.DataObject) -> None:
     """Predicted variances, variances of every number, recovered tables and laws of sums, from S written out."""
@@ -158,7 +158,7 @@ def test_prices_and_answers_are_those_of_the_rows(data: st.DataObject) -> None:
     assert again.digest == made.digest
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(data=st.data())
 def test_blocks_are_the_optimum_over_all_matrices(data: st.DataObject) -> None:
     """Against the convex program over the joint cells, which knows nothing of categories."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from math import comb, lcm, prod
 from typing import Any, Final, NamedTuple
@@ -126,8 +127,13 @@ def _levels(chains: Sequence[Sequence[int]], parts: Iterable[Meets]) -> dict[int
 def _products(parts: Sequence[Meets], levels: dict[int, list[int]]) -> tuple[Fraction, list[Fraction]]:
     """The squared length of a column, and the inner products of two in all cases."""
     length = prod([part.same for part in parts], start=Fraction(1))
-    cases = product(*([part.inner(level) for level in levels[part.axis]] for part in parts))
-    return length, [prod(case, start=Fraction(1)) for case in cases]
+    return length, _of_cases(tuple([tuple([part.inner(level) for level in levels[part.axis]]) for part in parts]))
+
+
+@lru_cache(maxsize=1024)  # many groups have the same shape
+def _of_cases(inner: tuple[tuple[Fraction, ...], ...]) -> list[Fraction]:
+    """The products of one inner product per axis, for all choices."""
+    return [prod(case, start=Fraction(1)) for case in product(*inner)]
 
 
 def _squared(price: Fraction, parts: Sequence[Meets], levels: dict[int, list[int]]) -> NDArray[Any]:

@@ -13,9 +13,9 @@ _DRAWN: Final = {
     "length of the row. Counts are whole numbers, so that rounding takes nothing from the guarantee.",
     "discrete max-norm": "The counts of a bundle of groups received joint noise, whose probability falls with the "
     "largest L1 norm among the groups of the bundle.",
-    "rounded section": "The counts of a bundle on a section received such joint noise in real numbers, with equal sums "
-    "for all its groups of cells, as one record more or less changes all of these sums alike; it was rounded to whole "
-    "numbers.",
+    "rounded section": "The counts of a bundle on a section received joint noise in real numbers, whose probability "
+    "falls with the largest L1 norm among its groups, with equal sums for all its groups of cells, as one record more "
+    "or less changes all of these sums alike; it was rounded to whole numbers.",
     "rounded Gram": "A Gram bundle describes every record by a vector of fixed length and publishes the sum of the "
     "products of its entries; it received the difference of two random Wishart matrices, rounded to whole numbers.",
 }
