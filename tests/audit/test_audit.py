@@ -42,8 +42,8 @@ RUNS = 1_000_000
 MATRIX_RUNS = 300_000
 GAUSSIAN_RUNS = 2_000_000
 BUNDLES = int(os.environ.get("PRIVCUBE_AUDIT_BUNDLES", "50000"))
-SLICED_RUNS = max(300_000, BUNDLES)
-SLICED_LEAST = 0.9 if BUNDLES >= 1_000_000 else 0.8  # of the promise that audits of bundles in slices must find
+SLICED_RUNS = max(150_000, BUNDLES)
+SLICED_LEAST = 0.9 if BUNDLES >= 1_000_000 else 0.75  # of the promise that audits of bundles in slices must find
 RISK = 1e-3 / 2  # of each of the two bounds
 
 Scores = tuple[np.ndarray, np.ndarray]  # on both data sets

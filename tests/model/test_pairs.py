@@ -98,7 +98,7 @@ SHARES = st.integers(1, 10**6)
 
 
 @given(st.data(), st.integers(1, 3), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_gaussian_groups_against_all_pairs_of_columns(data: st.DataObject, rows: int, dropping: bool) -> None:
     frame = data.draw(frames())
     groups = data.draw(
@@ -124,7 +124,7 @@ def test_gaussian_groups_against_all_pairs_of_columns(data: st.DataObject, rows:
 
 
 @given(st.data(), st.integers(1, 2))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_bundles_against_all_pairs_of_columns(data: st.DataObject, rows: int) -> None:
     frame = data.draw(frames())
     groups = data.draw(st.lists(groups_of(frame, ("contrast",)), min_size=1, max_size=5))

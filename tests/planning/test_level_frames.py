@@ -23,7 +23,7 @@ from privcube.model.workload import Axis, Table
 from privcube.planning.frames import frames
 from privcube.strategies import STRATEGIES
 
-EXAMPLES = 6 * int(os.environ.get("PRIVCUBE_AUDIT_SCHEMAS", "1"))
+EXAMPLES = 3 * int(os.environ.get("PRIVCUBE_AUDIT_SCHEMAS", "1"))
 SLACK = 1.001
 GUARANTEES = [
     pc.PureDP(1),
@@ -179,7 +179,7 @@ def finer(workload: pc.Workload) -> list[pc.Workload]:
 @settings(
     deadline=None,
     max_examples=EXAMPLES,
-    derandomize=EXAMPLES == 6,
+    derandomize=EXAMPLES == 3,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate],
 )

