@@ -28,6 +28,7 @@ from privcube.model.slices import joined, shared_cells, slice_rows
 from privcube.planning.search.closed_form import Choices
 from privcube.planning.search.gram import GramForm
 from privcube.planning.steps import plan_of
+from privcube.sensitive.gate import SystemNoise, _noise
 from privcube.strategies.proposal import Proposal
 
 OPTIONS = PlanOptions(strategy="search", budgets="iterated")
@@ -260,3 +261,32 @@ def test_drawn_variances_include_rounding() -> None:
     drawn, predicted = drawn_table_variances(made), np.array(made.table_variances)
     assert np.all(drawn > predicted)
     assert np.all(drawn < predicted + 1)
+
+
+def test_laws_without_bundles_are_refused() -> None:
+    made = gram_plan()
+    with pytest.raises(PlanError, match="a law of the noise for every bundle"):
+        replace(made, bundles=None, laws=(), shares=(1,) * len(made.groups))
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "4", "12"])
+@pytest.mark.parametrize("kind", ["section", "Gram"])
+def test_drawn_variances_are_those_of_the_draws(kind: str, epsilon: str) -> None:
+    """At any width of the noise: within chance where it is wide, and never understated where it is narrow."""
+    schema = Schema.from_sizes({"s": 4_000, "a": 2, "b": 3})
+    workload = Workload.tables(schema, [("s", "a"), ("s", "b")])
+    frame = Frame.natural(workload)
+    if kind == "Gram":
+        form = GramForm.of(Choices(workload, frame), [(1, 1), (2, 1)], ((0, 1),))
+        assert form is not None
+        proposal = Proposal.of_bundles(frame, [form.groups()], laws=[Gram((3, 2, 4))])
+    else:
+        proposal = Proposal.of_bundles(frame, [[cells(0), cells(0, 1), cells(0, 2)]], laws=["section"])
+    made = plan_of(workload, PureDP(epsilon), OPTIONS, proposal)
+    found = recover(made, _noise(made, SystemNoise()).astype(np.float64))
+    for table, stated in zip(workload, drawn_table_variances(made).tolist(), strict=True):
+        squares = found[table].ravel() ** 2
+        chance = 4.5 * float(np.std(squares)) / np.sqrt(4_000)
+        assert squares.mean() <= stated + chance
+        if epsilon == "0.5":
+            assert squares.mean() >= stated - chance

@@ -62,7 +62,7 @@ class Plan:
                 raise PlanError("plan", expected="every group in exactly one bundle")
             if not isinstance(self.guarantee, PureDP) or not all(self.bundles):
                 raise PlanError("plan", expected="bundles of at least one group, under a pure guarantee")
-        if self.laws is not None and len(self.laws) != len(self.bundles or ()):
+        if self.laws is not None and (self.bundles is None or len(self.laws) != len(self.bundles)):
             raise PlanError("plan", expected="a law of the noise for every bundle")
         for bundle, law in zip(self.noised_together, self.noise_laws, strict=True):
             groups = [self.groups[group] for group in bundle]
