@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow
+import pyarrow as pa
 import pytest
 
 import privcube as pc
@@ -120,3 +121,16 @@ def test_direct_recovery_adds_up_groups_of_any_size(spec: pc.Spec) -> None:
     release = pc.Release(Measurements(plan, np.arange(plan.rows)))
     error = release.values((SCHOOL,)).std_error ** 2
     assert error / error[-1] == pytest.approx(np.array([2, 4, 2, 1]))
+
+
+@pytest.mark.parametrize("strategy", ["marginals", "base_counts"])
+def test_prefixes_beside_a_level_of_unequal_groups_are_recovered_directly(strategy: str) -> None:
+    """Padding moves the cells of such an attribute apart; sums over them must not count the gaps."""
+    groups = {"p": ["a"], "q": ["b", "c"], "r": ["d", "e", "f"]}
+    schema = pc.Schema([pc.Attribute("x", values=list("abcdef"), levels=[pc.Level("g", groups=groups)])])
+    prefixes, level = (Axis("x", queries="prefixes"),), (Axis("x", "g"),)
+    made = pc.plan(pc.Workload.tables(schema, [prefixes, level]), pc.PureDP(1000), strategy, recovery="direct")
+    records = [value for value, times in zip("abcdef", (10, 20, 30, 40, 50, 60), strict=True) for _ in range(times)]
+    release = pc.release(made, pa.table({"x": records}))
+    found = {table: release.table(table)["estimate"].round().tolist() for table in (prefixes, level)}
+    assert found == {prefixes: [10, 30, 60, 100, 150, 210], level: [10, 50, 150]}

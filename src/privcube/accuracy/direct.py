@@ -135,6 +135,8 @@ def _added_up(frame: Frame, table: Table, groups: Sequence[QueryGroup], answers:
                 group_of = group_of_cells(frame, axis)
                 counts = counts if group_of is None else grouped(counts, at, group_of)
             else:
+                if available == [len(frame.fan_outs[number])]:  # leaves alone, which padding may have moved apart
+                    counts = np.take(counts, np.asarray(frame.positions(attribute)), axis=at)
                 counts = _from_nodes(counts, at, axis, attribute.ordered_cells, frame.sizes[number], available, here)
         total = counts if total is None else total + counts
     assert total is not None
