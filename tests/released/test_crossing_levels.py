@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow
-import pyarrow as pa
 import pytest
 
 import privcube as pc
@@ -128,9 +127,9 @@ def test_prefixes_beside_a_level_of_unequal_groups_are_recovered_directly(strate
     """Padding moves the cells of such an attribute apart; sums over them must not count the gaps."""
     groups = {"p": ["a"], "q": ["b", "c"], "r": ["d", "e", "f"]}
     schema = pc.Schema([pc.Attribute("x", values=list("abcdef"), levels=[pc.Level("g", groups=groups)])])
-    prefixes, level = (Axis("x", queries="prefixes"),), (Axis("x", "g"),)
+    prefixes, level = (pc.Axis("x", queries="prefixes"),), (pc.Axis("x", "g"),)
     made = pc.plan(pc.Workload.tables(schema, [prefixes, level]), pc.PureDP(1000), strategy, recovery="direct")
     records = [value for value, times in zip("abcdef", (10, 20, 30, 40, 50, 60), strict=True) for _ in range(times)]
-    release = pc.release(made, pa.table({"x": records}))
+    release = pc.release(made, pyarrow.table({"x": records}))
     found = {table: release.table(table)["estimate"].round().tolist() for table in (prefixes, level)}
     assert found == {prefixes: [10, 30, 60, 100, 150, 210], level: [10, 50, 150]}
