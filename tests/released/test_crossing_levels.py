@@ -126,7 +126,8 @@ def test_direct_recovery_adds_up_groups_of_any_size(spec: pc.Spec) -> None:
 def test_prefixes_beside_a_level_of_unequal_groups_are_recovered_directly(strategy: str) -> None:
     """Padding moves the cells of such an attribute apart; sums over them must not count the gaps."""
     groups = {"p": ["a"], "q": ["b", "c"], "r": ["d", "e", "f"]}
-    schema = pc.Schema([pc.Attribute("x", values=list("abcdef"), levels=[pc.Level("g", groups=groups)])])
+    levels = [pc.Level("g", groups=groups)]
+    schema = pc.Schema([pc.Attribute("x", values=list("abcdef"), ordered=True, levels=levels)])
     prefixes, level = (pc.Axis("x", queries="prefixes"),), (pc.Axis("x", "g"),)
     made = pc.plan(pc.Workload.tables(schema, [prefixes, level]), pc.PureDP(1000), strategy, recovery="direct")
     records = [value for value, times in zip("abcdef", (10, 20, 30, 40, 50, 60), strict=True) for _ in range(times)]
