@@ -17,7 +17,7 @@ from privcube.model.schema import Schema, _without_repeats
 ADULT = Schema.from_sizes({"age": 85, "sex": 2, "race": 5, "education": 16})
 
 names = st.text(
-    st.characters(exclude_categories=["Cc", "Cs"]),
+    st.characters(exclude_categories=["Cc", "Cn", "Cs"]),
     min_size=1,
     max_size=20,
 ).filter(str.strip)
