@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from privcube import PureDP, Schema, Workload
 from privcube.accuracy.error_bars import ErrorBars
-from privcube.accuracy.predictor import drawn_table_variances, recover
+from privcube.accuracy.predictor import drawn_table_variances, predictor, recover
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.algebra.section import section_variances
 from privcube.errors import PlanError
@@ -290,3 +290,28 @@ def test_drawn_variances_are_those_of_the_draws(kind: str, epsilon: str) -> None
         assert squares.mean() <= stated + chance
         if epsilon == "0.5":
             assert squares.mean() >= stated - chance
+
+
+@pytest.mark.parametrize("kind", ["section", "Gram"])
+def test_intervals_in_slices_cover_what_they_say(kind: str) -> None:
+    """The weights of a cell lie in one slice of several; the kurtosis must be that of this slice, not of their mean."""
+    schema = Schema.from_sizes({"s": 6, "a": 4, "b": 3})
+    workload = Workload.tables(schema, [("s", "a"), ("s", "b")])
+    frame = Frame.natural(workload)
+    if kind == "Gram":
+        form = GramForm.of(Choices(workload, frame), [(1, 1), (2, 1)], ((0, 1),))
+        assert form is not None
+        proposal = Proposal.of_bundles(frame, [form.groups()], laws=[Gram((3, 2, 4))])
+    else:
+        proposal = Proposal.of_bundles(frame, [[cells(0), cells(0, 1), cells(0, 2)]], laws=["section"])
+    made = plan_of(workload, PureDP("0.1"), OPTIONS, proposal)
+    draws = [recover(made, _noise(made, SystemNoise()).astype(np.float64)) for _ in range(1_200)]
+    found = predictor(made)
+    for table in workload:
+        errors = np.array([draw[table] for draw in draws])
+        for confidence in (0.95, 0.999):
+            missed = float(np.mean(np.abs(errors) > found.errors(table).half_widths(confidence)))
+            assert missed <= 1 - confidence + 5 * np.sqrt((1 - confidence) / errors.size) + 0.002
+        kurtosis = found.query_law(table, np.eye(1, errors[0].size)[0].reshape(errors[0].shape)).kurtosis
+        drawn = float(np.mean(errors**4) / np.mean(errors**2) ** 2 - 3)
+        assert drawn - 0.6 <= kurtosis <= drawn + 1.5

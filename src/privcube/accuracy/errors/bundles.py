@@ -82,16 +82,20 @@ class BundleErrors:
             for is_bound in (True, False)
         )
         spread = np.array([self.variances[group] for group in chosen]) @ squares
-        columns, back = np.unique(squares, axis=1, return_inverse=True)
+        # Only the sum of r^4 over all slices is known. It counts linearly, so any division among slices will do; this
+        # one is exact if the weights of slices are alike but for a factor.
+        parts = squares**2 / np.maximum(np.sum(squares**2, axis=1, keepdims=True), np.finfo(float).tiny)
+        columns, back = np.unique(
+            np.concatenate([squares, fourths * squares.shape[1] * parts]), axis=1, return_inverse=True
+        )
         found = []
         for column in columns.T.tolist():
             kinds: tuple[list[GroupWeights], list[GroupWeights]] = ([], [])
             at = 0.0
-            for group, square, fourth in zip(chosen, column, fourths[:, 0].tolist(), strict=True):
+            for group, square, fourth in zip(chosen, column[: len(chosen)], column[len(chosen) :], strict=True):
                 if group == total:
                     at = math.sqrt(square)
                 else:
-                    fourth = min(fourth, square**2)
                     weights = GroupWeights(self.rows[group], square, math.sqrt(square * fourth), fourth)
                     kinds[group not in self.bound].append(weights)
             found.append(section_fourth_moment(bound, free, at, *kinds))
