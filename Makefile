@@ -11,16 +11,19 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS = $$($(BIN)/python -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count()))(0)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench audit attack experiments docs clean
+.PHONY: help demo test check lint site package bench audit attack experiments docs clean
 
 help:
 	@echo "make demo    install privcube in .venv and run the main job on an example, in privcube-demo"
 	@echo "make test    run the whole test suite"
-	@echo "make check   lint, types, import contracts, doctests, generated pages"
+	@echo "make check   lint, types, import contracts, doctests, generated pages, the documentation site"
+	@echo "make lint    the first part of it: lint, types, import contracts"
+	@echo "make site    build the documentation site in build/site"
+	@echo "make package build the package in dist, install it in an empty environment and run the demo from there"
 	@echo "make bench   measure speed and memory"
 	@echo "make audit   attack the noise with a million runs a side, 10,000 plans, 300 kills (half an hour)"
 	@echo "make attack  fuzz inputs 120,000 times, kill 10,000 times, mutate the privacy core (hours; ATTACK=20 KILLS=400 MUTANTS=20: less)"
-	@echo "make experiments   regenerate docs/results and the pages accuracy.md and scale.md in docs/guide (half an hour)"
+	@echo "make experiments   regenerate docs/results and the pages made of it in docs/guide (half an hour; FULL=1: other systems on everything, hours)"
 	@echo "make docs    regenerate the generated pages (docs/cli.md)"
 	@echo "make clean   remove .venv and caches"
 
@@ -47,13 +50,26 @@ demo: $(VENV)/.runtime
 test: $(VENV)/.development
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-check: $(VENV)/.development
+lint: $(VENV)/.development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint site
 	$(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' src README.md docs
 	$(BIN)/python tools/cli_reference.py --check
+
+# Read it with: python -m http.server --directory build/site
+site: $(VENV)/.development
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs build/site
+
+package: $(VENV)/.development
+	rm -rf dist build/empty && mkdir -p build/empty
+	$(BIN)/python -m hatchling build
+	$(PYTHON) -m venv build/empty/venv
+	build/empty/venv/bin/python -m pip -qq --disable-pip-version-check install --constraint constraints.txt dist/*.whl
+	cd build/empty && venv/bin/privcube demo
 
 bench: $(VENV)/.development
 	$(BIN)/python benchmarks/startup.py
@@ -89,10 +105,10 @@ attack: $(VENV)/.attack
 	PRIVCUBE_MUTANTS=$(MUTANTS) $(BIN)/python tools/mutants.py
 
 experiments: $(VENV)/.development
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m experiments all
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m experiments all $(if $(FULL),--full)
 
 docs: $(VENV)/.development
 	$(BIN)/python tools/cli_reference.py
 
 clean:
-	rm -rf $(VENV) privcube-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist privcube-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -30,8 +30,12 @@ STUDIES: Final = (
 )  # the page reads the others
 
 
-def run(study: str, folder: Path, *, quick: bool) -> bool:
+FULL: Final = {"peers": "peers_full"}  # what takes the place of a study where hours do not count
+
+
+def run(study: str, folder: Path, *, quick: bool, full: bool = False) -> bool:
     """Run a study; False if it is not there (yet)."""
+    study = FULL.get(study, study) if full else study
     if importlib.util.find_spec(f"experiments.{study}") is None:
         click.echo(f"{study}: not there, skipped", err=True)
         return False
@@ -51,12 +55,13 @@ def _folder(out: Path | None, quick: bool) -> Path:
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
     quick = click.option("--quick", is_flag=True, help="A minute in all: few workloads, few repetitions.")
+    full = click.option("--full", is_flag=True, help="Other systems on every workload, five releases each: hours.")
     out = click.option(
         "--out",
         type=click.Path(file_okay=False, path_type=Path),
         help="Folder of the results.  [default: docs/results; a temporary one with --quick]",
     )
-    return quick(out(command))
+    return quick(full(out(command)))
 
 
 @click.group(help="Studies of accuracy and speed; each writes CSV files and plots.")
@@ -84,8 +89,8 @@ def _docstring(study: str) -> str:
 def _add(study: str) -> None:
     @main.command(study, cls=_Study)
     @_options
-    def command(quick: bool, out: Path | None) -> None:
-        if not run(study, _folder(out, quick), quick=quick):
+    def command(quick: bool, full: bool, out: Path | None) -> None:
+        if not run(study, _folder(out, quick), quick=quick, full=full):
             sys.exit(2)
 
 
@@ -95,11 +100,11 @@ for _name in STUDIES:
 
 @main.command("all")
 @_options
-def run_all(quick: bool, out: Path | None) -> None:
+def run_all(quick: bool, full: bool, out: Path | None) -> None:
     """All studies, then the page."""
     folder = _folder(out, quick)
     for study in STUDIES:
-        run(study, folder, quick=quick)
+        run(study, folder, quick=quick, full=full)
 
 
 if __name__ == "__main__":

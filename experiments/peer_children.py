@@ -33,6 +33,7 @@ class Outcome:
     reason: str = ""
     releases: list[list[list[float]]] = field(default_factory=list)  # tables, flat, of every repetition
     seconds: float = 0.0  # of a release, in the mean
+    processor: float = 0.0  # seconds of all processors, likewise
     megabytes: float = 0.0  # peak
 
 
@@ -61,15 +62,19 @@ def run_script(python: Path, script: Path, job: Mapping[str, object], limit: flo
         if child.returncode or not result.exists():
             return Outcome(FAILED, _last_line(said) or f"ended with code {child.returncode}")
         answer = json.loads(result.read_text(encoding="utf-8"))
-    seconds = sum(answer["seconds"]) / len(answer["seconds"])
-    return Outcome(OK, "", answer["releases"], seconds, answer["megabytes"])
+    seconds, processor = (sum(answer[kind]) / len(answer[kind]) for kind in ("seconds", "processor"))
+    return Outcome(OK, "", answer["releases"], seconds, processor, answer["megabytes"])
+
+
+def home() -> Path:
+    """Where environments are kept."""
+    return Path(os.environ.get("PRIVCUBE_PEERS") or SCRIPTS.parents[1] / ".peers").resolve()
 
 
 def installed(wanted: Mapping[str, Sequence[str]]) -> dict[str, tuple[Path, Outcome]]:
     """The Python of every environment, and what came of its installation; two are made at a time."""
-    home = Path(os.environ.get("PRIVCUBE_PEERS") or SCRIPTS.parents[1] / ".peers").resolve()
     with ThreadPoolExecutor(2) as pool:
-        made = pool.map(lambda name: _environment(home / name.replace(" ", "-"), wanted[name]), wanted)
+        made = pool.map(lambda name: _environment(home() / name.replace(" ", "-"), wanted[name]), wanted)
         return dict(zip(wanted, made, strict=True))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,7 @@ import privcube as pc
 from experiments import plots
 from experiments.data import Dataset, dataset, workload
 from experiments.peer_children import LEFT_OUT, NOT_INSTALLED, OK, SCRIPTS, Outcome, installed, run_script
-from experiments.peer_systems import CASES, EVEN, OTHERS, PRIVCUBE, SYSTEMS
+from experiments.peer_systems import CASES, EVEN, OTHERS, PRIVCUBE, SYSTEMS, Peer
 from experiments.peer_words import section
 from experiments.results import Row, chosen, read_rows, short, write_rows
 from privcube.model.privacy.guarantee import Guarantee
@@ -33,6 +34,7 @@ __all__ = ["NAME", "run", "section"]
 NAME: Final = "peers"
 EPSILON: Final = "1"
 DELTA: Final = "1e-6"
+PREDICTED: Final = ("Q1", "Q1*", "Q1a", "Q2", "Q2*", "Q2a", "Q3")
 LIMIT: Final = 120.0  # seconds of a run
 GUARANTEES: Final[dict[str, Guarantee]] = {"pure": pc.PureDP(EPSILON), "with delta": pc.ApproxDP(EPSILON, DELTA)}
 REFERENCE: Final = Path(__file__).resolve().parents[2] / "shared" / "reference" / "accuracy.csv"
@@ -49,68 +51,109 @@ def run(folder: Path, quick: bool) -> None:
     if quick:
         pythons = {peer.name: (Path(), Outcome(NOT_INSTALLED, "in quick mode nothing is")) for peer in OTHERS}
     else:
-        pythons = installed({peer.name: peer.versions for peer in OTHERS})
-        for name, (_, outcome) in pythons.items():
-            made = f"installed in {outcome.seconds:.0f} s" if outcome.seconds else "installed"
-            click.echo(f"  {name}: {made if outcome.status == OK else outcome.reason}", err=True)
+        pythons = others_installed()
     pythons |= {peer.name: (Path(sys.executable), Outcome(OK)) for peer in (PRIVCUBE, EVEN)}
     rows = [row for name, asked in cases for row in _of_case(dataset(name), asked, pythons, quick)]
+    write(folder, rows)
+    write_predicted(folder, PREDICTED[:1] if quick else PREDICTED)
+
+
+def others_installed() -> dict[str, tuple[Path, Outcome]]:
+    """The Python of every other system, and what came of its installation."""
+    pythons = installed({peer.name: peer.versions for peer in OTHERS})
+    for name, (_, outcome) in pythons.items():
+        made = f"installed in {outcome.seconds:.0f} s" if outcome.seconds else "installed"
+        click.echo(f"  {name}: {made if outcome.status == OK else outcome.reason}", err=True)
+    return pythons
+
+
+def write(folder: Path, rows: Sequence[Row]) -> None:
+    """Write what was measured, and its plot."""
     write_rows(folder / "peers.csv", rows)
-    beside = list(reference(("Q1",) if quick else ("Q1", "Q1*", "Q1a", "Q2", "Q2*", "Q2a", "Q3")))
+    plots.save(_figure(read_rows(folder / "peers.csv")), folder, "peers")
+
+
+def write_predicted(folder: Path, names: Sequence[str]) -> None:
+    """Write what other planners predict for some workloads, and our plans."""
+    beside = list(reference(names))
     if beside:
         write_rows(folder / "peers-reference.csv", beside)
-    plots.save(_figure(read_rows(folder / "peers.csv")), folder, "peers")
 
 
 def _of_case(data: Dataset, asked: str, pythons: dict[str, tuple[Path, Outcome]], quick: bool) -> Iterator[Row]:
     """All systems on one workload, with both guarantees; privcube first, since mbi needs what it measured."""
-    tables = list(workload(data.schema, asked))
-    true = [data.counts(table) for table in tables]
     with tempfile.TemporaryDirectory(prefix="privcube-peers-") as folder:
-        records = Path(folder) / "records.csv"
-        data.codes.to_csv(records, index=False)
-        for kind, guarantee in GUARANTEES.items():
+        case = Case.of(data, asked, Path(folder))
+        for kind in GUARANTEES:
             for peer in SYSTEMS:
                 python, outcome = pythons[peer.name]
                 if outcome.status == OK and (data.name, asked) not in peer.cases and peer in OTHERS:
                     outcome = Outcome(LEFT_OUT, peer.why)
                 elif outcome.status == OK:
-                    job = {
-                        "records": str(records),
-                        "sizes": {attribute.name: attribute.cells for attribute in data.schema},
-                        "tables": tables,
-                        "epsilon": float(EPSILON),
-                        "delta": float(DELTA) if isinstance(guarantee, pc.ApproxDP) else None,
-                        "rho": float(guarantee.rho) if isinstance(guarantee, pc.ApproxDP) else None,
-                        "repetitions": 1 if quick else peer.repetitions,
-                        "measurements": folder,
-                    }
+                    job = case.job(kind, repetitions=1 if quick else peer.repetitions, measurements=folder)
                     outcome = run_script(python, SCRIPTS / peer.script, job, LIMIT)
-                found = measured(tables, true, outcome.releases)
                 click.echo(
                     f"  {data.name} {asked}, {kind}, {peer.name}: {outcome.status} {outcome.reason} "
                     f"{outcome.seconds:.1f} s",
                     err=True,
                 )
-                yield {
-                    "dataset": data.name,
-                    "data": data.data,
-                    "workload": asked,
-                    "tables": len(tables),
-                    "cells": sum(counts.size for counts in true),
-                    "guarantee": kind,
-                    "epsilon": EPSILON,
-                    "delta": DELTA if kind != "pure" else "",
-                    "system": peer.name,
-                    "versions": " ".join(peer.versions),
-                    "status": outcome.status,
-                    "reason": outcome.reason,
-                    "releases": len(outcome.releases),
-                    **found,
-                    "error bars": peer.error_bars,
-                    "seconds": outcome.seconds if outcome.status == OK else "",
-                    "peak MB": outcome.megabytes if outcome.status == OK else "",
-                }
+                yield case.row(kind, peer, outcome)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A workload of a data set, with its records in a file."""
+
+    data: Dataset
+    asked: str
+    records: Path
+    tables: Tables
+    true: Sequence[np.ndarray]
+
+    @classmethod
+    def of(cls, data: Dataset, asked: str, folder: Path) -> Case:
+        """The case; records are written to the folder."""
+        records = folder / "records.csv"
+        data.codes.to_csv(records, index=False)
+        tables = list(workload(data.schema, asked))
+        return cls(data, asked, records, tables, [data.counts(table) for table in tables])
+
+    def job(self, kind: str, *, repetitions: int, measurements: str) -> dict[str, object]:
+        """What a script is asked (`peer_scripts.protocol`)."""
+        guarantee = GUARANTEES[kind]
+        return {
+            "records": str(self.records),
+            "sizes": {attribute.name: attribute.cells for attribute in self.data.schema},
+            "tables": self.tables,
+            "epsilon": float(EPSILON),
+            "delta": float(DELTA) if isinstance(guarantee, pc.ApproxDP) else None,
+            "rho": float(guarantee.rho) if isinstance(guarantee, pc.ApproxDP) else None,
+            "repetitions": repetitions,
+            "measurements": measurements,
+        }
+
+    def row(self, kind: str, peer: Peer, outcome: Outcome) -> Row:
+        """What is kept of a run."""
+        return {
+            "dataset": self.data.name,
+            "data": self.data.data,
+            "workload": self.asked,
+            "tables": len(self.tables),
+            "cells": sum(counts.size for counts in self.true),
+            "guarantee": kind,
+            "epsilon": EPSILON,
+            "delta": DELTA if kind != "pure" else "",
+            "system": peer.name,
+            "versions": " ".join(peer.versions),
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "releases": len(outcome.releases),
+            **measured(self.tables, self.true, outcome.releases),
+            "error bars": peer.error_bars,
+            "seconds": outcome.seconds if outcome.status == OK else "",
+            "processor seconds": outcome.processor if outcome.status == OK else "",
+            "peak MB": outcome.megabytes if outcome.status == OK else "",
+        }
 
 
 def measured(

@@ -3,7 +3,8 @@
 The job is a JSON file: `records` (a CSV file of numbered values), `sizes` (values per attribute), `tables`, `epsilon`,
 `delta` and `rho` (null for a pure guarantee), `repetitions`, `measurements` (a folder that privcube writes to and mbi
 reads, or null) and `result`. Neighbors differ by one record more or less. The answer, in `result`: the tables of every
-repetition, flat in the order of the job, the seconds of each from records in memory to tables, peak memory in MB.
+repetition, flat in the order of the job, the seconds of each from records in memory to tables, by the clock and of all
+processors, peak memory in MB.
 A script that cannot do what is asked raises; the last line of its message is the reason that is reported.
 """
 
@@ -24,13 +25,14 @@ def serve(release: Callable[[dict[str, Any], np.ndarray], list[np.ndarray]]) -> 
     """Do the job named on the command line; `release` makes the tables once, from codes with a column per attribute."""
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     codes = np.loadtxt(job["records"], delimiter=",", skiprows=1, dtype=np.int64, ndmin=2)
-    releases, seconds = [], []
+    releases, seconds, processor = [], [], []
     for repetition in range(job["repetitions"]):
-        start = time.perf_counter()
+        start, used = time.perf_counter(), processor_seconds()
         tables = release({**job, "repetition": repetition}, codes)
         seconds.append(time.perf_counter() - start)
+        processor.append(processor_seconds() - used)
         releases.append([np.asarray(table, dtype=float).ravel().tolist() for table in tables])
-    answer = {"releases": releases, "seconds": seconds, "megabytes": peak_megabytes()}
+    answer = {"releases": releases, "seconds": seconds, "processor": processor, "megabytes": peak_megabytes()}
     Path(job["result"]).write_text(json.dumps(answer), encoding="utf-8")
 
 
@@ -60,6 +62,21 @@ def peak_megabytes() -> float:
         parents[int(fields["Pid"])] = int(fields["PPid"])
         peaks[int(fields["Pid"])] = int(fields.get("VmHWM", "0 kB").split()[0]) / 1024
     return sum(peak for process, peak in peaks.items() if _is_own(process, parents))
+
+
+def processor_seconds() -> float:
+    """Seconds of all processors that this process has used, with those that it started: not more on a busy machine."""
+    parents, ticks = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()  # after the name, which may have spaces
+        except OSError:
+            continue
+        process = int(path.parent.name)
+        parents[process] = int(fields[1])
+        ticks[process] = sum(int(field) for field in fields[11:15])  # its own and those of children that ended
+    used = sum(tick for process, tick in ticks.items() if _is_own(process, parents))
+    return used / os.sysconf("SC_CLK_TCK")
 
 
 def _is_own(process: int | None, parents: dict[int, int]) -> bool:

@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from privcube import PureDP, Release, Spec, pipeline
+from privcube import PureDP, Spec, pipeline
 from privcube.errors import LedgerError
 from privcube.sensitive.engines.local import LocalEngine
 from privcube.sensitive.ledger import DurableLedger
@@ -71,25 +70,6 @@ def test_from_init_to_ledger(privcube: Command, ready: Path) -> None:
     assert {file.name for file in ready.iterdir()} == {
         "people.csv", "spec.toml", "plan.json", "ledger.db", "out", "tables.csv",
     }  # fmt: skip
-
-
-def test_demo_in_an_empty_folder(privcube: Command, tmp_path: Path) -> None:
-    result = privcube("demo")
-    assert (result.returncode, result.stderr) == (0, "")
-    text = result.stdout
-    home = tmp_path / "privcube-demo"
-    assert {file.name for file in home.iterdir()} == {"discharges.csv", "spec.toml", "ledger.db", "out"}
-    for step in ("plan", "release", "verify", "show", "query"):
-        assert f"$ privcube {step} privcube-demo/" in text
-    assert "Published   privcube-demo/out: 38 tables, 1,089 cells" in text
-    assert "privcube-demo/out: all checks passed" in text
-    assert "Where to go from here:" in text
-    assert (home / "out" / "PRIVACY.md").exists()
-    with (home / "discharges.csv").open(encoding="utf-8") as stream:
-        rows = Counter(line.partition(",")[0] for line in stream)
-    assert 95_000 < rows.total() < 105_000
-    answer = Release.open(home / "out").query({})  # rows beyond two of a patient do not count
-    assert abs(answer.estimate - sum(min(own, 2) for own in rows.values())) < 10 * answer.std_error
 
 
 @pytest.mark.parametrize("target", ["full", "file", "file/below"])
