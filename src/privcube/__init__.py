@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from privcube.model.privacy.guarantee import ZCDP as ZCDP
     from privcube.model.privacy.guarantee import ApproxDP as ApproxDP
     from privcube.model.privacy.guarantee import PureDP as PureDP
+    from privcube.model.publication.words import AttributeWords as AttributeWords
+    from privcube.model.publication.words import LevelWords as LevelWords
+    from privcube.model.publication.words import Words as Words
     from privcube.model.schema import Schema as Schema
     from privcube.model.workload import Axis as Axis
     from privcube.model.workload import Workload as Workload
@@ -44,6 +47,9 @@ _HOME = {
     "PureDP": "model.privacy.guarantee",
     "ApproxDP": "model.privacy.guarantee",
     "ZCDP": "model.privacy.guarantee",
+    "Words": "model.publication.words",
+    "AttributeWords": "model.publication.words",
+    "LevelWords": "model.publication.words",
     "Spec": "model.documents.spec",
     "Plan": "model.plan",
     "plan": "planning.planner",

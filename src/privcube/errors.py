@@ -5,6 +5,7 @@
     │   ├── SchemaError          attributes, values, bins, levels
     │   ├── WorkloadError        tables, weights, ranges
     │   ├── GuaranteeError       epsilon, delta, rho, neighbors, rows per person
+    │   ├── WordsError           titles, descriptions, labels
     │   └── SpecError            a spec.toml: unreadable, unknown key, wrong type
     ├── PlanError            no plan can be made: unknown strategy, or one that cannot answer the workload
     ├── DataError            records that cannot be read, or that the schema refuses; quotes no value
@@ -76,6 +77,10 @@ class WorkloadError(DeclarationError):
 
 class GuaranteeError(DeclarationError):
     """The declared epsilon, delta, rho, neighbors or rows per person do not make sense."""
+
+
+class WordsError(DeclarationError):
+    """The titles, descriptions or labels of a publisher cannot be used."""
 
 
 class SpecError(DeclarationError):

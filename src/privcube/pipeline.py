@@ -20,6 +20,7 @@ from privcube.model.documents.spec import DataSource, Spec, is_url, source_name
 from privcube.model.plan import Plan
 from privcube.model.privacy.composition import Account, Spending, price_in
 from privcube.model.privacy.guarantee import Guarantee, pure_instead
+from privcube.model.publication.words import Words
 from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
 from privcube.released.artifact.manifest import amounts_text
@@ -60,6 +61,7 @@ def release(
     table: str | None = None,
     query: str | None = None,
     text: TextFile | None = None,
+    words: Words | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Count the source, add the plan's noise once, and recover the tables.
@@ -67,9 +69,9 @@ def release(
     The source is a path, a URL, a Spark DataFrame, or a table of pandas, polars, pyarrow, DuckDB or another library
     that has `__arrow_c_stream__`; `table` or `query` selects what to read from a database, and `person` names the
     column that identifies the protected unit. A query needs a person, or a guarantee that protects a row of the query.
-    `text` says how text files are written. A ledger (`pc.Ledger.open`) is charged when the records are counted, before
-    noise is drawn. Without one, the release is checked only against its own guarantee, and nothing records what was
-    spent.
+    `text` says how text files are written, and `words` what things are called in all that is published. A ledger
+    (`pc.Ledger.open`) is charged when the records are counted, before noise is drawn. Without one, the release is
+    checked only against its own guarantee, and nothing records what was spent.
 
     Tables are recovered when the first one is requested, or before this returns if `progress` is given, which is
     called at every stage (`privcube.progress`).
@@ -95,10 +97,11 @@ def release(
             raise LedgerError("ledger", expected="one such as pc.Ledger.open(...) returns", given=payer.ledger)
         if payer.ledger is None:
             payer.ledger = MemoryLedger(plan.guarantee)
+        said = Words() if words is None else words.for_workload(plan.workload)  # refused before anything is charged
         engine = engine_for(source, table, query, text)
         payer.source = payer.source or _source_read(source, table, query, person)
         measured = measure(plan, engine, payer, person=person, progress=progress or silent)
-        made = Release(measured, payer.provenance)
+        made = Release(measured, payer.provenance, said)
         if progress is not None:
             made.recover(progress)
     return made
@@ -171,6 +174,7 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
             table=spec.data.table,
             query=spec.data.query,
             text=spec.data.text,
+            words=spec.words,
             progress=progress,
         )
         digest = stage(with_whole_numbers(made, spec.whole, progress), staged, progress)

@@ -22,6 +22,7 @@ PACKAGE = PROJECT / "src" / "privcube"
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
 GOOD = {
     "data": 'source = "people.csv"',
+    "about": "",
     "privacy": 'epsilon = "1"',
     "[attributes]": 'name = "sex"\nsize = 2',
     "[attributes.levels]": "",

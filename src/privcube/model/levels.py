@@ -314,11 +314,15 @@ def check_name(subject: str, name: object) -> None:
     does not have.
     """
     is_text = isinstance(name, str) and name.strip() and len(name) <= _LONGEST_NAME
-    if not is_text or any(unicodedata.category(char) in _NOT_TEXT or _is_no_character(char) for char in str(name)):
+    if not is_text or not all(map(is_plain, str(name))):
         expected = f"non-empty text of at most {_LONGEST_NAME:,} characters, without control and other non-characters"
         raise SchemaError(subject, expected=expected, given=name)
 
 
-def _is_no_character(char: str) -> bool:
-    """Whether Unicode reserves a code point to be no character: U+FDD0 to U+FDEF, and the last two of every plane."""
-    return "\ufdd0" <= char <= "\ufdef" or ord(char) & 0xFFFE == 0xFFFE
+def is_plain(char: str) -> bool:
+    """Whether files for other programs can hold a character: no control, no surrogate, no code point without one.
+
+    Unicode reserves U+FDD0 to U+FDEF and the last two code points of every plane to be no characters.
+    """
+    reserved = "\ufdd0" <= char <= "\ufdef" or ord(char) & 0xFFFE == 0xFFFE
+    return not reserved and unicodedata.category(char) not in _NOT_TEXT

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from privcube.accuracy.ranges import bounds
+from privcube.model.publication.words import Words
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table
 
@@ -30,6 +31,22 @@ def axis_labels(schema: Schema, entry: str | Axis) -> Sequence[Label]:
     firsts, lasts = bounds(axis.queries, attribute.ordered_cells)
     pairs = zip(firsts.tolist(), lasts.tolist(), strict=True)
     return [_between(attribute.labels[first], attribute.labels[last - 1]) for first, last in pairs]
+
+
+def shown_labels(schema: Schema, words: Words, entry: str | Axis) -> Sequence[Label]:
+    """What the labels along one entry of a table read like to people.
+
+    >>> from privcube.model.attribute import Attribute
+    >>> schema = Schema([Attribute("age", bins=[0, 18, 65], overflow="clamp")])
+    >>> shown_labels(schema, Words(), "age"), shown_labels(schema, Words(), Axis("age", queries="ranges"))
+    (['0 to under 18', '18 and over'], ['0 to under 18', '0 and over', '18 and over'])
+    """
+    axis = Axis.of(entry)
+    if axis.queries == "cells":
+        return words.labels(schema, axis.attribute, axis.level)
+    firsts, lasts = bounds(axis.queries, schema[axis.attribute].ordered_cells)
+    pairs = zip(firsts.tolist(), lasts.tolist(), strict=True)
+    return words.run_labels(schema, axis.attribute, [(first, last - 1) for first, last in pairs])
 
 
 def _between(first: Label, last: Label) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -24,6 +25,7 @@ from privcube.extras import load
 from privcube.model.frame import Frame
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
+from privcube.model.publication.words import Words
 from privcube.model.workload import Axis, Entry, Table, Workload, canonical, table_cells, table_name
 from privcube.progress import Progress, silent
 from privcube.released.labels import COUNT, NUMBERS, axis_labels, column_names
@@ -81,8 +83,11 @@ def number_columns(values: TableValues) -> dict[str, Floats | Integers]:
 class Release:
     """Tables that agree, with error bars."""
 
-    def __init__(self, measurements: Measurements, provenance: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, measurements: Measurements, provenance: Mapping[str, Any] | None = None, words: Words | None = None
+    ) -> None:
         self.measurements = measurements
+        self.words = Words() if words is None else words.for_workload(measurements.plan.workload)  # by the publisher
         self.provenance: Mapping[str, Any] = MappingProxyType(dict(provenance or {}))  # ledger entry and head, if any
         self._recovered: dict[Table, Floats] | None = None
 
@@ -105,6 +110,12 @@ class Release:
         """Recover all tables of the workload now, unless already done, instead of when the first one is requested."""
         if self._recovered is None:
             self._recovered = self._recover(list(dict.fromkeys(map(self._predictor.source, self.workload))), progress)
+
+    def with_words(self, words: Words) -> Release:
+        """The same release with other titles, descriptions and labels."""
+        made = copy(self)
+        made.words = words.for_workload(self.workload)
+        return made
 
     def values(self, table: Sequence[Entry], confidence: float = 0.95) -> TableValues:
         """The numbers of a table as arrays, one axis per attribute."""

@@ -52,6 +52,7 @@ FILES = [
     "tables/0001-age-by-all.parquet",
     "tables/0002-sex-x-age.csv",
     "tables/0002-sex-x-age.parquet",
+    "words.json",
 ]
 PARQUET = ["measurements.parquet", "tables/0002-sex-x-age.parquet"]
 

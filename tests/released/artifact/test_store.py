@@ -109,6 +109,7 @@ def test_comes_back_and_passes_every_check(kind: str, tmp_path: Path) -> None:
         "files",
         "checksums",
         "plan",
+        "words",
         "budget",
         "release.json",
         "statements",

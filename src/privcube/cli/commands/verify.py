@@ -21,18 +21,19 @@ NOT_ALL: Final = 3  # the exit code if nothing fails, but something could not be
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path())
 @click.option("--spec", type=click.Path(), help="Also compare with the ledger of this spec.toml.")
-@click.option("--strict", is_flag=True, help="Fail if something in DIR cannot be checked.")
+@click.option("--strict", is_flag=True, help="Fail if something in DIR is not covered or cannot be checked.")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def verify(folder: str, spec: str | None, strict: bool, as_json: bool) -> None:
     """Check a release without its data.
 
     Checks every byte in DIR, the budget, the noise, and whether the tables agree.
 
-    A check that can be made only in part says "part", and names what it leaves out: files that the publisher
-    added, or what another version of privcube is said to have written. With --strict it fails.
+    Files that the publisher added, such as a README, are named as not covered. A check that can be made only in
+    part says "part", and names what it leaves out: what another version of privcube is said to have written. With
+    --strict, both fail.
 
-    The exit code is 0 if everything was checked and is right, 3 if nothing is wrong but something could not be
-    checked, 1 if a check fails, 2 if DIR is not a release at all.
+    The exit code is 0 if everything of the release was checked and is right, 3 if nothing is wrong but something
+    could not be checked, 1 if a check fails, 2 if DIR is not a release at all.
 
     \b
     Example:
@@ -49,17 +50,18 @@ def verify(folder: str, spec: str | None, strict: bool, as_json: bool) -> None:
         passed, detail = _in_ledger(folder, spec)
         checks.append(Check("ledger", passed, detail))
     failed = sum(not check.passed for check in checks)
-    in_part = sum(check.partial for check in checks)
+    in_part, beside = sum(check.partial for check in checks), any(check.beside for check in checks)
     if as_json:
         found = [
             {"check": check.name, "passed": check.passed, "partial": check.partial, "detail": check.detail}
             for check in checks
         ]
-        say_json({"passed": not failed and not in_part, "partial": in_part > 0, "checks": found})
+        passed = not failed and not in_part
+        say_json({"passed": passed, "partial": in_part > 0, "files_not_covered": beside, "checks": found})
     else:
         for check in checks:
             say(f"{_verdict(check)}  {check.name}: {check.detail}")
-        say(f"{folder}: {_summary(failed, in_part)}")
+        say(f"{folder}: {_summary(failed, in_part, beside)}")
     if failed or in_part:
         sys.exit(1 if failed else NOT_ALL)
 
@@ -70,12 +72,12 @@ def _verdict(check: Check) -> str:
     return "part" if check.partial else "pass"
 
 
-def _summary(failed: int, in_part: int) -> str:
+def _summary(failed: int, in_part: int, beside: bool) -> str:
     if failed:
         return f"{count_of(failed, 'check')} failed"
     if in_part:
         return f"NOT ALL CHECKED: no check failed, but {count_of(in_part, 'check')} could be made only in part"
-    return "all checks passed"
+    return "all checks passed; files beside the release are not covered" if beside else "all checks passed"
 
 
 def _require_release(folder: str) -> None:

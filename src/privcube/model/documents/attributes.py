@@ -21,11 +21,16 @@ _DECLARED_KEYS: Final = ("name", "values", "size", "bins", "dates")
 _CLEANING_KEYS: Final = ("column", "trim", "case", "raw")
 _DATE_KEYS: Final = ("by", "first", "last", "format")
 ATTRIBUTE_KEYS: Final = (*_DECLARED_KEYS, "levels", "ordered", *_POLICY_KEYS, *_CLEANING_KEYS, "draft")
-SPEC_ATTRIBUTE_KEYS: Final = (*ATTRIBUTE_KEYS, "values_from")  # a plan contains the values themselves
+_LEVEL_KEYS: Final = ("name", "groups", "width", "bins", "by", "of")
+_WORD_KEYS: Final = ("title", "description", "labels")  # words are not part of a plan
+SPEC_ATTRIBUTE_KEYS: Final = (*ATTRIBUTE_KEYS, "values_from", *_WORD_KEYS)  # a plan contains the values themselves
 
 
-def schema_from(sections: Sequence[Section], where: Any, folder: Path = Path()) -> Schema:
-    """The schema that sections and conditions declare, if the codes that it writes out are not too many."""
+def schema_from(sections: Sequence[Section], where: Any, folder: Path | None = None) -> Schema:
+    """The schema that sections and conditions declare, if the codes that it writes out are not too many.
+
+    With a folder they are those of a spec there, which may have words; without, those of a plan.
+    """
     codes = 0
     for section in sections:
         size, levels = section.raw("size", None), section.raw("levels", None)
@@ -38,8 +43,9 @@ def schema_from(sections: Sequence[Section], where: Any, folder: Path = Path()) 
     return Schema((attribute_from(section, folder) for section in sections), where=where)
 
 
-def attribute_from(section: Section, folder: Path = Path()) -> Attribute:
-    """The attribute that a section declares; a file with values is relative to `folder`."""
+def attribute_from(section: Section, folder: Path | None = None) -> Attribute:
+    """The attribute that a section of a plan declares, or with a folder, that of a spec there."""
+    level_keys = _LEVEL_KEYS if folder is None else (*_LEVEL_KEYS, *_WORD_KEYS)
     levels = [
         Level(
             level.text("name"),
@@ -49,13 +55,13 @@ def attribute_from(section: Section, folder: Path = Path()) -> Attribute:
             by=level.text("by", None),
             of=level.text("of", None),
         )
-        for level in section.sections("levels", ("name", "groups", "width", "bins", "by", "of"), required=False)
+        for level in section.sections("levels", level_keys, required=False)
     ]
     values, spelled = section.raw("values", None), section.raw("raw", ())
     if "values_from" in section.given:
         if values is not None:
             raise SpecError(section.path("values_from"), expected="values or values_from", given=Plain("both"))
-        values, codes = values_in(folder / section.text("values_from"), section.path("values_from"))
+        values, codes = values_in((folder or Path()) / section.text("values_from"), section.path("values_from"))
         spelled = joined_spellings(section.path("raw"), codes, spelled)
     words = {key: section.text(key) for key in (*_POLICY_KEYS, "column", "case") if key in section.given}
     return Attribute(

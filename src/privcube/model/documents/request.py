@@ -90,13 +90,13 @@ class WorkloadRequest:
         if self.full_cube:
             document["full_cube"] = True
         if self.closure:
-            document["closure"] = [_written(table) for table in self.closure]
+            document["closure"] = [written(table) for table in self.closure]
         for key in ("prefixes", "ranges"):
             if getattr(self, key):
                 document[key] = [list(names) for names in getattr(self, key)]
         if self.tables:
             document["tables"] = [
-                _written(table) if weight == 1.0 else {"attributes": _written(table), "weight": weight}
+                written(table) if weight == 1.0 else {"attributes": written(table), "weight": weight}
                 for table, weight in self.tables
             ]
         return document
@@ -144,14 +144,15 @@ def _weighted(section: Section, index: int, value: object) -> tuple[tuple[Entry,
     key = f"tables[{index}]"
     if not isinstance(value, dict):
         return _entries(section, key, value), 1.0
-    table = Section(section.path(key), value, ("attributes", "weight"))
+    table = Section(section.path(key), value, ("attributes", "weight", "title"))
     weight = table.raw("weight", 1.0)
     number = float(weight) if isinstance(weight, Decimal) else weight
     entries = _entries(section, f"{key}.attributes", table.raw("attributes"))
     return entries, checked_weight(number, table.path("weight"))
 
 
-def _written(table: tuple[Entry, ...]) -> list[Any]:
+def written(table: tuple[Entry, ...]) -> list[Any]:
+    """A table as it is written in a spec."""
     return [
         entry
         if isinstance(entry, str)

@@ -25,8 +25,10 @@ from privcube.model.documents.attributes import (
 )
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.toml_reader import Section
+from privcube.model.documents.words import with_words, words_from
 from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import ApproxDP, Calibration, Guarantee, guarantee_from
+from privcube.model.publication.words import Words
 from privcube.model.schema import Schema
 from privcube.model.workload import Workload
 
@@ -34,6 +36,7 @@ _LARGEST_FILE: Final = 4 * 2**20  # bytes: a larger file is no spec, and must no
 _AMOUNTS: Final = ("epsilon", "delta", "rho")
 _TEXT_FILE: Final = ("encoding", "separator", "decimal")
 _PLAN: Final = ("strategy", "effort", "budgets", "recovery", "objective")
+_OUTPUT: Final = ("path", "whole_numbers", "records", "effort", "decimals")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +127,7 @@ class Spec:
     output: str = "out"
     expected_records: int | None = None  # roughly, as publicly known; only for warnings
     whole: WholeNumbers | None = None
+    words: Words = field(default_factory=Words)
 
     def __post_init__(self) -> None:
         if self.data.person is not None and self.data.person in {attribute.column for attribute in self.schema}:
@@ -153,6 +157,8 @@ class Spec:
             raise SpecError("data.unit", expected="a query, and no person, who would be the unit", given=given)
         if self.ledger is not None and self.ledger.total is not None:
             _check_total(self.guarantee, self.ledger.total)
+        if self.words != Words():
+            self.words.require_fits(self.workload)
 
     @property
     def workload(self) -> Workload:
@@ -207,13 +213,13 @@ class Spec:
         """Write a spec.toml that reads back as this spec."""
         import tomli_w
 
-        return tomli_w.dumps(_to_document(self))
+        return tomli_w.dumps(with_words(_to_document(self), self.words, self.workload))
 
 
 def _from_document(document: dict[str, Any], folder: Path) -> Spec:
-    sections = ("data", "privacy", "attributes", "workload", "plan", "output", "known", "impossible")
+    sections = ("about", "data", "privacy", "attributes", "workload", "plan", "output", "known", "impossible")
     root = Section("", document, sections)
-    output = root.section("output", ("path", "whole_numbers", "records", "effort"), required=False)
+    output = root.section("output", _OUTPUT, required=False)
     known = ("source", "dataset", "table", "query", "person", "max_rows_per_person", "unit", "where", *_TEXT_FILE)
     data = root.section("data", known)
     source = DataSource(
@@ -242,16 +248,19 @@ def _from_document(document: dict[str, Any], folder: Path) -> Spec:
     calibration = privacy.text("calibration", _calibration(amounts))
     guarantee = guarantee_from(amounts, **cast(Any, protected), calibration=cast(Any, calibration))
     options = root.section("plan", _PLAN, required=False)
+    schema = schema_from(root.sections("attributes", SPEC_ATTRIBUTE_KEYS), data.raw("where", None), folder)
+    request = WorkloadRequest.from_section(root.section("workload", WorkloadRequest.KEYS))
     spec = Spec(
         data=source,
         guarantee=guarantee,
         ledger=_ledger(privacy, privacy.amounts(totals), protected),
-        schema=schema_from(root.sections("attributes", SPEC_ATTRIBUTE_KEYS), data.raw("where", None), folder),
-        request=WorkloadRequest.from_section(root.section("workload", WorkloadRequest.KEYS)),
+        schema=schema,
+        request=request,
         options=PlanOptions(**cast(Any, {key: options.text(key) for key in options.given})),
         output=output.text("path", "out"),
         expected_records=privacy.integer("expected_records", None),
         whole=_whole_numbers(root, output),
+        words=words_from(root, schema, request, _OUTPUT, folder),
     )
     _ = spec.workload  # check names and levels against the schema now, not when the data is read
     return spec

@@ -1,6 +1,6 @@
-"""Declared values from a CSV or JSON file beside the spec. Zone: PUBLIC.
+"""Declared values, and labels of values, from a CSV or JSON file beside the spec. Zone: PUBLIC.
 
-The values become part of the spec as it is read, so that a plan contains them and its digest covers them.
+Both become part of the spec as it is read: a plan contains the values, and its digest covers them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,29 @@ Spellings = dict[str, list[str]]
 
 def values_in(file: Path, subject: str) -> tuple[list[Any], Spellings]:
     """The values to declare, and how the data spells them if they have labels of their own."""
+    pairs = _pairs_in(file, subject)
+    if all(label is None for _, label in pairs):
+        return [value for value, _ in pairs], {}
+    spelled: Spellings = {}
+    for value, label in pairs:
+        spelled.setdefault(str(value) if label is None else label, []).append(str(value))
+    return list(spelled), spelled
+
+
+def labels_in(file: Path, subject: str) -> dict[str, str]:
+    """The labels of values, by the values as text."""
+    found: dict[str, str] = {}
+    for value, label in _pairs_in(file, subject):
+        named = f"{subject}, file {file.name!r}"
+        if label is None:
+            raise SpecError(named, expected="labels: a column named label, or an object from values to labels")
+        if found.setdefault(str(value), label) != label:
+            raise SpecError(named, expected="one label for each value", given=Plain(f"two for {value!r}"))
+    return found
+
+
+def _pairs_in(file: Path, subject: str) -> list[tuple[Any, str | None]]:
+    """The values in a file, with their labels where there are any."""
     named = f"{subject}, file {file.name!r}"
     ending = file.suffix.lower()
     if ending not in _EXPECTED:
@@ -46,12 +69,7 @@ def values_in(file: Path, subject: str) -> tuple[list[Any], Spellings]:
         raise SpecError(named, expected=_EXPECTED[ending]) from None
     if not pairs:
         raise SpecError(named, expected="at least one value", given=Plain("none"))
-    if all(label is None for _, label in pairs):
-        return [value for value, _ in pairs], {}
-    spelled: Spellings = {}
-    for value, label in pairs:
-        spelled.setdefault(str(value) if label is None else label, []).append(str(value))
-    return list(spelled), spelled
+    return pairs
 
 
 def _pairs_in_json(text: str) -> list[tuple[Any, str | None]]:

@@ -4,6 +4,7 @@
     registry.yaml           the privacy statement, for OpenDP's registry
     release.json            what was released, in fields that reveal nothing about the data
     plan.json               what was measured, and with how much noise
+    words.json              what the publisher says about it: titles, descriptions, labels
     measurements.parquet    the noisy whole numbers, positive and negative, from which all tables follow
     records.parquet         synthetic records behind the whole numbers, if these were wanted
     tables.csv, tables.json the list of tables
@@ -26,8 +27,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from privcube.errors import ArtifactError, Plain, PrivcubeError, counted
+from privcube.errors import ArtifactError, DeclarationError, Plain, PrivcubeError, counted
+from privcube.model.documents.words import words_document, words_in
 from privcube.model.plan import Plan
+from privcube.model.publication.words import Words
 from privcube.model.workload import Axis, Workload, table_cells, table_name
 from privcube.progress import WRITING, Progress, silent, told
 from privcube.released.artifact.folder import (
@@ -53,6 +56,7 @@ STATEMENT: Final = "PRIVACY.md"
 REGISTRY: Final = "registry.yaml"
 MANIFEST: Final = "release.json"
 PLAN: Final = "plan.json"
+WORDS: Final = "words.json"
 RECORDS: Final = "records.parquet"
 INDEX: Final = ("tables.csv", "tables.json")
 
@@ -121,7 +125,8 @@ def adds_whole_numbers_to(release: Release, digest: str | None) -> bool:
     if not isinstance(release, WholeRelease):
         return False
     with tempfile.TemporaryDirectory(prefix="privcube-") as folder:
-        return stage(Release(release.measurements, release.provenance), Path(folder) / "again") == digest
+        without = Release(release.measurements, release.provenance, release.words)
+        return stage(without, Path(folder) / "again") == digest
 
 
 def file_names(workload: Workload, whole: Mapping[str, Any] | None = None) -> list[str]:
@@ -130,7 +135,7 @@ def file_names(workload: Workload, whole: Mapping[str, Any] | None = None) -> li
 
     tables = [f"{TABLES}/{stem}.{kind}" for stem in file_stems(workload) for kind in ("csv", "parquet")]
     records = [RECORDS] if whole is not None and whole.get("with_records") is True else []
-    return sorted([STATEMENT, REGISTRY, MANIFEST, PLAN, MEASUREMENTS, *INDEX, *records, *tables])
+    return sorted([STATEMENT, REGISTRY, MANIFEST, PLAN, WORDS, MEASUREMENTS, *INDEX, *records, *tables])
 
 
 def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
@@ -164,6 +169,7 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
     stated = manifest(plan, release.provenance, [*file_names(release.workload, whole), CHECKSUMS], whole=whole)
     yield MANIFEST, json_text(stated).encode()
     yield PLAN, plan_text(plan).encode()
+    yield WORDS, words_text(release.words).encode()
     yield MEASUREMENTS, measurements_bytes(release.measurements)
     yield STATEMENT, privacy_statement(plan, stated).encode()
     yield REGISTRY, registry_record(plan, stated).encode()
@@ -177,6 +183,11 @@ def json_text(document: Any) -> str:
 def plan_text(plan: Plan) -> str:
     """The plan as written in an artifact."""
     return plan.to_json() + "\n"
+
+
+def words_text(words: Words) -> str:
+    """The words as written in an artifact."""
+    return json_text(words_document(words))
 
 
 def index_rows(workload: Workload, std_errors: list[float]) -> list[dict[str, Any]]:
@@ -214,7 +225,7 @@ def open_release(folder: str | Path) -> Release:
     if stated["plan"] != plan.digest:
         raise ArtifactError(f"{MANIFEST}, plan", expected=f"the digest of {PLAN}", given=stated["plan"])
     measured, _ = read_measurements(contents, plan)
-    made = Release(measured, provenance_from(stated))
+    made = Release(measured, provenance_from(stated), read_words(contents, plan))
     if "whole" not in stated:
         return made
     from privcube.released.artifact.whole_files import open_whole
@@ -224,7 +235,7 @@ def open_release(folder: str | Path) -> Release:
 
 def require_unchanged(contents: Contents) -> None:
     """Refuse an artifact with a file that is missing or does not match its checksum."""
-    for name in (PLAN, MANIFEST, MEASUREMENTS):
+    for name in (PLAN, MANIFEST, WORDS, MEASUREMENTS):
         if name not in contents.checksums:
             raise ArtifactError(CHECKSUMS, expected=f"a checksum of {name}", given=Plain("none"))
     for name in contents.changed():
@@ -249,6 +260,14 @@ def read_plan(contents: Contents) -> Plan:
     for stem, cells in zip(file_stems(plan.workload), plan.workload.sizes, strict=True):
         _require_room(contents, f"{TABLES}/{stem}.csv", cells, len(NUMBERS))
     return plan
+
+
+def read_words(contents: Contents, plan: Plan) -> Words:
+    """Read the words of an artifact, checked against the tables of its plan."""
+    try:
+        return words_in(contents.document(WORDS), plan.workload)
+    except DeclarationError as problem:
+        raise ArtifactError(WORDS, expected="words about the plan", given=Plain(str(problem))) from None
 
 
 def _require_room(contents: Contents, name: str, numbers: int, least: int) -> None:

@@ -46,7 +46,7 @@ class WholeRelease(Release):
         published: Callable[[Table], Integers] | None = None,
     ) -> None:
         """Take the records, or, if they are not known, what counts were published for the tables of the workload."""
-        super().__init__(release.measurements, release.provenance)
+        super().__init__(release.measurements, release.provenance, release.words)
         self._recovered = release._recovered
         self.terms, self.found = terms, found
         self._published = published

@@ -10,8 +10,8 @@ import numpy as np
 
 from privcube.errors import ArtifactError, Plain
 from privcube.model.workload import Workload
+from privcube.released.artifact.checks.tables import Published
 from privcube.released.artifact.store import MANIFEST, RECORDS
-from privcube.released.artifact.table_check import Published
 from privcube.released.artifact.whole_files import Distance, require_facts, terms_in
 from privcube.released.labels import COUNT
 from privcube.released.whole.records import Records

@@ -1,0 +1,1 @@
+"""What a publisher says about a release, in words: titles, descriptions, labels. Zone: PUBLIC."""

@@ -1,0 +1,1 @@
+"""The checks of `privcube verify` that compare numbers, and the folder that they look at. Zone: RELEASED."""
