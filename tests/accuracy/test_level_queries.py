@@ -162,3 +162,14 @@ def test_the_axes_are_those_that_need_no_padding() -> None:
     asked = pc.Workload.full_cube(pc.Schema([even]))
     assert Frame.unpadded(asked) == Frame.natural(asked)
     assert Frame.unpadded(asked).fan_outs == ((2, 2, 2),)
+
+
+def test_groups_of_finer_levels_than_a_table_say_nothing_about_it() -> None:
+    """Helmert rows of one axis meet those of a level below the table's on another."""
+    pq = pc.Level("pq", groups={"x": ["p", "q"], "y": ["r"]})
+    schema = pc.Schema([pc.Attribute("a", size=4), pc.Attribute("b", values=["p", "q", "r"], levels=[pq])])
+    asked: Table = ("a", Axis("b", "pq"))
+    made = pc.plan(pc.Workload.tables(schema, [asked, ("a", "b")]), pc.ZCDP("0.5"), "residual")
+    errors = predictor(made).errors(asked)
+    law = predictor(made).query_law(asked, np.eye(8)[0].reshape(4, 2))
+    assert law.variance == pytest.approx(errors.variances[0, 0])

@@ -34,6 +34,7 @@ from privcube.accuracy.published import (
     asked_products,
     groups_in_place,
     has_single_cells,
+    line_parts,
     padded_cells,
     spread_out,
 )
@@ -43,7 +44,7 @@ from privcube.algebra.lattice import Floats, Integers
 from privcube.model.frame import Frame
 from privcube.model.groups import product_groups
 from privcube.model.plan import Plan
-from privcube.model.workload import Axis, Table, Workload
+from privcube.model.workload import Axis, Table, Workload, axis_cells
 from privcube.progress import Progress, silent
 
 # Tables times groups; beyond this, tables of one shape share their laws to keep large releases fast.
@@ -68,6 +69,21 @@ class ClosedForm:
     def variances(self, table: Table) -> Floats:
         """The variance of every number of a table."""
         return self._bars_for(table).variances(table)
+
+    def margin_covariances(self, table: Table, margin: Table) -> Floats:
+        """The covariance of every number with its margin: a part of the variance of the margin.
+
+        The covariance of queries q and q' is sum_b <Pi_b q, Pi_b q'> times a number of b. Along an entry that the
+        margin lacks, its weights on the n padded cells are all 1, so only the level b = 0 counts, and there the
+        products are sum(q) for a number and n for the margin.
+        """
+        covariances: Floats = np.ones(())
+        for entry in table:
+            part = np.ones(axis_cells(self._frame.schema, entry)) if entry in margin else line_parts(self._frame, entry)
+            covariances = np.multiply.outer(covariances, part)
+        kept = self._bars_for(table).variances(margin)
+        shape = [size if entry in margin else 1 for entry, size in zip(table, covariances.shape, strict=True)]
+        return np.asarray(covariances * kept.reshape(shape))
 
     def errors(self, table: Table) -> TableErrors:
         """The errors of the numbers of a table; in large releases, with the laws of a table of its shape."""

@@ -52,6 +52,10 @@ class DirectForm:
         used = self._used_by[table]
         return np.asarray(sum(rows * self._drawn[group] for group, rows in zip(used, self._rows(table), strict=True)))
 
+    def margin_covariances(self, table: Table, margin: Table) -> Floats:
+        """Refused: a table and its margin are summed from different groups."""
+        raise QueryError("margin", expected="tables that agree; direct recovery treats each table separately")
+
     def errors(self, table: Table) -> TableErrors:
         """The errors of the numbers of a table."""
         alike = all(np.ptp(rows) == 0 for rows in self._rows(table))

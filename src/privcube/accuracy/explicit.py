@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from privcube.accuracy.intervals import ErrorLaw, TableErrors
-from privcube.accuracy.matrix_structure import ExplicitStructure, added_up, query, query_variances
+from privcube.accuracy.matrix_structure import ExplicitStructure, added_up, query, query_covariances, query_variances
 from privcube.accuracy.moments import exact_noise_variances
 from privcube.algebra.lattice import Floats
 from privcube.model.plan import Plan
@@ -41,6 +41,10 @@ class ExplicitForm:
     def variances(self, table: Table) -> Floats:
         """The variance of every number of a table."""
         return query_variances(self._structure.schema, table, self._recovery * np.sqrt(self._drawn))
+
+    def margin_covariances(self, table: Table, margin: Table) -> Floats:
+        """The covariance of every number of a table with its margin."""
+        return query_covariances(self._structure.schema, table, margin, self._recovery * np.sqrt(self._drawn))
 
     def errors(self, table: Table) -> TableErrors:
         """The errors of the numbers of a table."""

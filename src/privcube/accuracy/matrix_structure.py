@@ -246,6 +246,23 @@ def query_variances(schema: Schema, table: Table, factor: Floats) -> Floats:
     return np.asarray(np.moveaxis(own[..., first] + own[..., last] - 2 * products[..., first, last], -1, at))
 
 
+def query_covariances(schema: Schema, table: Table, margin: Table, factor: Floats) -> Floats:
+    """The covariance of every cell of a table with that of a margin, which lacks some of its entries.
+
+    >>> schema = Schema.from_sizes({"a": 2})
+    >>> query_covariances(schema, ("a",), (), np.array([[1.0, 0.0], [1.0, 2.0]])).tolist()
+    [2.0, 6.0]
+    """
+    step = max(1, _SLICE // table_cells(schema, table))
+    total: Floats | float = 0.0
+    for start in range(0, factor.shape[1], step):
+        some = factor[:, start : start + step]
+        cells, sums = added_up(schema, table, some), added_up(schema, margin, some)
+        shape = [cells.shape[at] if entry in margin else 1 for at, entry in enumerate(table)]
+        total = total + np.sum(cells * sums.reshape(*shape, -1), axis=-1)
+    return np.asarray(total)
+
+
 def added_up(schema: Schema, table: Table, cells: Floats) -> Floats:
     """A table summed from the cells of a schema; a second axis of `cells` holds several sets of cells at once."""
     counts = cells.reshape(*schema.shape, *cells.shape[1:])

@@ -40,6 +40,12 @@ class Predictor(Protocol):
     def variances(self, table: Table) -> Floats:
         """The variance of every number of a table."""
 
+    def margin_covariances(self, table: Table, margin: Table) -> Floats:
+        """The covariance of every number of a table with its margin.
+
+        A margin is the sum over some entries of a table, none of which has ranges: the table without them.
+        """
+
     def errors(self, table: Table) -> TableErrors:
         """The variances of a table's numbers, and what their intervals follow from."""
 

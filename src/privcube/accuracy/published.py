@@ -115,6 +115,20 @@ def spread_out(frame: Frame, entry: str | Axis, weights: Floats, at: int) -> Flo
     return weights if rows is None else np.moveaxis(np.tensordot(rows, weights, axes=(0, at)), 0, at)
 
 
+def line_parts(frame: Frame, entry: str | Axis) -> Floats:
+    """For every published number of an entry, the sum of its weights on padded cells over the number of these.
+
+    >>> from privcube.model.schema import Schema
+    >>> line_parts(Frame(Schema.from_sizes({"a": 3}), "binary"), "a").round(3).tolist()  # (1 + 1/3) / 4
+    [0.333, 0.333, 0.333]
+    """
+    group_of = groups_in_place(frame, entry)
+    if group_of is not None:
+        return np.bincount(group_of) / len(group_of)
+    rows, cells = published_rows(frame, entry), padded_cells(frame, entry)
+    return np.full(cells, 1 / cells) if rows is None else np.asarray(rows.sum(axis=1) / cells)
+
+
 def is_padded(frame: Frame, entry: str | Axis) -> bool:
     """Whether what an entry is summed from has more cells on the axes of a frame than it has values."""
     attribute, level = _summed_from(frame, entry)

@@ -13,6 +13,7 @@ from privcube.model.workload import Axis, Table
 Label = str | int | bool
 
 NUMBERS: Final = ("estimate", "std_error", "low", "high", "low_all", "high_all")  # the columns after the labels
+SHARES: Final = ("share", "share_low", "share_high", "share_low_all", "share_high_all")  # after these, if asked for
 COUNT: Final = "count"  # the column of whole numbers, after these, in releases that have them
 
 
@@ -53,12 +54,12 @@ def _between(first: Label, last: Label) -> str:
     return str(first) if first == last else f"{first} .. {last}"
 
 
-def column_names(table: Table) -> list[str]:
-    """The names of the attributes' columns; underscores are added to names that are already taken."""
+def column_names(table: Table, also: Sequence[str] = ()) -> list[str]:
+    """The names of the attributes' columns; underscores are added to names that are taken, by numbers or `also`."""
     names: list[str] = []
     for entry in table:
         name = Axis.of(entry).name
-        while name in (*NUMBERS, COUNT) or name in names:
+        while name in (*NUMBERS, COUNT, *also) or name in names:
             name += "_"
         names.append(name)
     return names

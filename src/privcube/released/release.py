@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -28,7 +28,8 @@ from privcube.model.plan import Plan
 from privcube.model.publication.words import Words
 from privcube.model.workload import Axis, Entry, Table, Workload, canonical, table_cells, table_name
 from privcube.progress import Progress, silent
-from privcube.released.labels import COUNT, NUMBERS, axis_labels, column_names
+from privcube.released.labels import COUNT, NUMBERS, SHARES, axis_labels, column_names
+from privcube.released.ratios import Ratios, Share, places_over, share_of, shares_of
 from privcube.released.selection import Selection, selected_cells
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class TableValues:
     margin: Floats
     margin_all: Floats
     count: Integers | None = None  # whole numbers, if the release has them
+    shares: Ratios | None = None  # if they are asked for
 
 
 def number_columns(values: TableValues) -> dict[str, Floats | Integers]:
@@ -77,7 +79,16 @@ def number_columns(values: TableValues) -> dict[str, Floats | Integers]:
     margin, margin_all = values.margin.ravel(), values.margin_all.ravel()
     columns = (estimate, std_error, estimate - margin, estimate + margin, estimate - margin_all, estimate + margin_all)
     counted = {} if values.count is None else {COUNT: values.count.ravel()}
-    return {**dict(zip(NUMBERS, columns, strict=True)), **counted}
+    return {**dict(zip(NUMBERS, columns, strict=True)), **counted, **share_columns(values)}
+
+
+def share_columns(values: TableValues) -> dict[str, Floats]:
+    """The shares of a table, if they were asked for; NaN where they are not determined."""
+    if values.shares is None:
+        return {}
+    found = values.shares
+    columns = (found.estimate, found.low, found.high, found.low_all, found.high_all)
+    return {name: column.ravel() for name, column in zip(SHARES, columns, strict=True)}
 
 
 class Release:
@@ -117,24 +128,41 @@ class Release:
         made.words = words.for_workload(self.workload)
         return made
 
-    def values(self, table: Sequence[Entry], confidence: float = 0.95) -> TableValues:
-        """The numbers of a table as arrays, one axis per attribute."""
+    def values(
+        self, table: Sequence[Entry], confidence: float = 0.95, shares: Sequence[str] | str | None = None
+    ) -> TableValues:
+        """The numbers of a table as arrays, one axis per attribute; for `shares` see `table`."""
         wanted = canonical(self.workload.schema, table)
         estimate = self._estimate(wanted)
         errors = self._predictor.errors(wanted)
         alone = errors.half_widths(confidence) + _ROUNDING
         together = errors.half_widths(1 - (1 - confidence) / max(estimate.size, 1)) + _ROUNDING
-        return TableValues(wanted, estimate, np.sqrt(errors.variances), alone, together)
+        found = TableValues(wanted, estimate, np.sqrt(errors.variances), alone, together)
+        if shares is None:
+            return found
+        return replace(
+            found, shares=shares_of(self._predictor, wanted, estimate, places_over(wanted, shares), confidence)
+        )
 
     def estimates(self, table: Sequence[Entry]) -> Floats:
         """The estimates of a table alone, as an array with one axis per attribute."""
         return self._estimate(canonical(self.workload.schema, table))
 
-    def table(self, table: Sequence[Entry] | str, *, confidence: float = 0.95, form: Form = "pandas") -> Any:
+    def table(
+        self,
+        table: Sequence[Entry] | str,
+        *,
+        confidence: float = 0.95,
+        shares: Sequence[str] | str | None = None,
+        form: Form = "pandas",
+    ) -> Any:
         """A table in long form: a column per attribute with its labels, then the numbers.
 
         The columns `low` and `high` bound each number with the given confidence, `low_all` and `high_all` all at once.
         A table is a sequence of names, pairs of attribute and level, or `Axis` objects, or a text: "sex x age.stage".
+        With `shares` there are five more columns: `share`, and `share_low` to `share_high_all` for its intervals. They
+        are shares of the "total", or add up to 1 over the attributes named, such as ["sex"]; "row" stands for the last
+        attribute of the table, "column" for all others. A share of what may be no records is not determined, and empty.
 
         >>> import pyarrow
         >>> from privcube import Attribute, Level, PureDP, Schema, Workload, plan, release
@@ -144,16 +172,21 @@ class Release:
         >>> made = release(plan(Workload.tables(schema, [("area",)]), PureDP(1000)), records)
         >>> made.table([("area", "region")])[["area by region", "estimate"]].round().to_dict("list")
         {'area by region': ['x', 'y'], 'estimate': [3.0, 1.0]}
+        >>> made.table("area", shares="total")["share"].round(2).tolist()
+        [0.25, 0.5, 0.25]
         """
-        found = self.values(table, confidence)
+        found = self.values(table, confidence, shares)
         columns: dict[str, Any] = {}
+        also = () if found.shares is None else SHARES
         labels = [axis_labels(self.workload.schema, entry) for entry in found.table]
         places = np.unravel_index(np.arange(found.estimate.size), found.estimate.shape) if labels else ()
-        for name, own, place in zip(column_names(found.table), labels, places, strict=True):
+        for name, own, place in zip(column_names(found.table, also), labels, places, strict=True):
             columns[name] = [own[at] for at in place]
         columns |= number_columns(found)
         if form == "pandas":
             return load("pandas", extra="pandas", purpose=_AS_PANDAS).DataFrame(columns)
+        for name in also:  # missing, where data frames have NaN
+            columns[name] = [None if np.isnan(share) else share for share in columns[name].tolist()]
         if form == "polars":
             return load("polars", extra="polars", purpose="tables as polars").DataFrame(columns)
         if form == "pyarrow":
@@ -186,18 +219,34 @@ class Release:
         {"sex": "F", "age": [30, 40]} counts the records with that label and with an age from 30 to below 40. See
         `privcube.released.selection` for all forms of a selection.
         """
-        schema = self.workload.schema
-        chosen = {schema[name].name: selected_cells(schema[name], selection) for name, selection in where.items()}
-        parts: list[tuple[str | Axis, Floats]] = []
-        for name in (name for name in schema.names if name in chosen):
-            own = np.zeros(schema[name].cells)
-            own[chosen[name]] = 1.0
-            parts.append((name, own))
-        table, weights = self._asked(parts)
+        table, (weights,) = self._asked([where])
         estimate = float(np.sum(weights * self._estimate(table)))
         law = self._predictor.query_law(table, weights)
         margin = law.half_width(confidence) + _ROUNDING
         return Answer(estimate, law.variance**0.5, estimate - margin, estimate + margin, confidence)
+
+    def share(
+        self,
+        where: Mapping[str, Selection],
+        of: Mapping[str, Selection] = MappingProxyType({}),
+        *,
+        confidence: float = 0.95,
+    ) -> Share:
+        """The part of the records that meet `of` (by default, all) which also meet `where`, with an interval.
+
+        `release.share({"sex": "F"}, of={"age": [30, 40]})` is the part of women among those from 30 to below 40. It is
+        not determined, and NaN, if there may be none of these.
+
+        >>> import pyarrow
+        >>> from privcube import PureDP, Schema, Workload, plan, release
+        >>> schema = Schema.from_sizes({"a": 2, "b": 2})
+        >>> data = pyarrow.table({"a": [0, 0, 0, 1], "b": [0, 1, 1, 1]})
+        >>> made = release(plan(Workload.all_kway(schema, 2), PureDP(1000)), data)
+        >>> round(made.share({"b": 1}, of={"a": 0}).estimate, 2)
+        0.67
+        """
+        table, (part, whole) = self._asked([where, of])
+        return share_of(self._predictor, table, self._estimate(table), part * whole, whole, confidence)
 
     def whole(
         self,
@@ -262,15 +311,25 @@ class Release:
             self._recovered |= self._recover([source])
         return self._predictor.derived(table, self._recovered[source])
 
-    def _asked(self, parts: Sequence[tuple[str | Axis, Floats]]) -> tuple[Table, Floats]:
-        """A query as weights on a table: of cells, or of levels if cells were not measured."""
+    def _asked(self, wheres: Sequence[Mapping[str, Selection]]) -> tuple[Table, list[Floats]]:
+        """Queries as weights on one table: of cells, or of levels if cells were not measured."""
+        schema = self.workload.schema
+        chosen: dict[str, Floats] = {}  # per attribute, a row of weights on cells for each query
+        for number, where in enumerate(wheres):
+            for name, selection in where.items():
+                attribute = schema[name]
+                cells = selected_cells(attribute, selection)
+                rows = chosen.setdefault(name, np.ones((len(wheres), attribute.cells)))
+                rows[number] = 0.0
+                rows[number, cells] = 1.0
+        parts: list[tuple[str | Axis, Floats]] = [(name, chosen[name]) for name in schema.names if name in chosen]
         coarser = [_at_level(self.plan.frame, entry, own) for entry, own in parts]
-        cells, groups = (tuple([entry for entry, _ in chosen]) for chosen in (parts, coarser))
-        by_levels = not self._predictor.determines(cells) and self._predictor.determines(groups)
-        weights = np.ones(())
-        for _, own in coarser if by_levels else parts:
-            weights = np.multiply.outer(weights, own)
-        return (groups if by_levels else cells), weights
+        of_cells, of_groups = (tuple([entry for entry, _ in some]) for some in (parts, coarser))
+        by_levels = not self._predictor.determines(of_cells) and self._predictor.determines(of_groups)
+        weights: list[Floats] = [np.ones(()) for _ in wheres]
+        for _, rows in coarser if by_levels else parts:
+            weights = [np.multiply.outer(own, row) for own, row in zip(weights, rows, strict=True)]
+        return (of_groups if by_levels else of_cells), weights
 
     def _refused(self, table: Table) -> QueryError:
         """An error that lists the tables with the most similar attributes first."""
@@ -301,12 +360,12 @@ def _attributes(table: Table) -> frozenset[str]:
 
 
 def _at_level(frame: Frame, entry: str | Axis, weights: Floats) -> tuple[str | Axis, Floats]:
-    """Weights on the cells of an attribute as weights on the coarsest level whose groups have equal weights."""
+    """Rows of weights on the cells of an attribute as weights on the coarsest level whose groups have equal weights."""
     if isinstance(entry, str):
         attribute = frame.schema[entry]
         for level in reversed(frame.levels_of(attribute)):
             groups = np.asarray(attribute.partition(level).group_of)
-            own = weights[np.unique(groups, return_index=True)[1]]
-            if np.array_equal(own[groups], weights):
+            own = weights[:, np.unique(groups, return_index=True)[1]]
+            if np.array_equal(own[:, groups], weights):
                 return Axis(entry, level), own
     return entry, weights

@@ -19,7 +19,7 @@ import numpy as np
 
 from privcube.accuracy.blocks.structure import BlockStructure, Contrasted
 from privcube.accuracy.intervals import ErrorLaw, TableErrors
-from privcube.accuracy.matrix_structure import added_up, membership, query, query_variances
+from privcube.accuracy.matrix_structure import added_up, membership, query, query_covariances, query_variances
 from privcube.accuracy.moments import drawn_variance
 from privcube.accuracy.ranges import bounds
 from privcube.algebra.lattice import Floats
@@ -65,6 +65,17 @@ class BlockForm:
         for each in self._structure.within(table):
             own = query_variances(self._structure.core, core, self._structure.solved[each].estimate)
             total = total + np.multiply.outer(own, self._energies(others, each))
+        return self._ordered(table, np.asarray(total))
+
+    def margin_covariances(self, table: Table, margin: Table) -> Floats:
+        """The covariance of every number of a table with its margin, which has only the blocks within it."""
+        core, others = self._structure.parts(table)
+        core_margin = tuple([entry for entry in core if entry in margin])
+        total: Floats | float = 0.0
+        for each in self._structure.within(margin):
+            estimate = self._structure.solved[each].estimate
+            own = query_covariances(self._structure.core, core, core_margin, estimate)
+            total = total + np.multiply.outer(own, self._energies(others, each, margin))
         return self._ordered(table, np.asarray(total))
 
     def errors(self, table: Table) -> TableErrors:
@@ -179,14 +190,19 @@ class BlockForm:
             product = np.multiply.outer(product, matrix[0]).ravel()
         return product
 
-    def _energies(self, others: Sequence[str | Axis], contrasted: Contrasted) -> Floats:
-        """For every choice of queries of the contrasted attributes, the variance that a block's Helmert rows bring."""
+    def _energies(self, others: Sequence[str | Axis], contrasted: Contrasted, margin: Table | None = None) -> Floats:
+        """For every choice of queries of the contrasted attributes, the variance that a block's Helmert rows bring.
+
+        With a margin, it is the covariance with its numbers; the block contrasts no entry that the margin lacks, over
+        which the numbers of a table sum to 1.
+        """
         names = [Axis.of(entry).attribute for entry in others]
         shape = [self._structure.sizes((name,))[0] - 1 if name in contrasted else 1 for name in names]
         energy = self._drawn[contrasted].reshape(shape)
         asked = [self._asked(entry) for entry in others]
         for at, matrix in enumerate(self._meetings(others, asked, contrasted)):
-            energy = np.moveaxis(np.tensordot(matrix**2, energy, axes=(1, at)), 0, at)
+            products = matrix**2 if margin is None or others[at] in margin else matrix
+            energy = np.moveaxis(np.tensordot(products, energy, axes=(1, at)), 0, at)
         return energy
 
     @cached_property

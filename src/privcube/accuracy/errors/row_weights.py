@@ -22,9 +22,16 @@ from privcube.model.workload import Axis
 
 
 def row_norms(frame: Frame, footprint: QueryGroup, inside: Sequence[GroupPart]) -> Floats:
-    """The norm of every Helmert row of a group, by which `row_weights` divides; 1 for all other rows."""
+    """The norm of every Helmert row of a group, by which `row_weights` divides; 1 for all other rows.
+
+    It is 1, too, for a group that tells only about finer levels than the table has, and so nothing about it.
+    """
     part_of = {part.axis: part for part in inside}
     norms = np.ones((1,) * len(footprint))
+    if any(
+        part_of[axis].level > level and part_of[axis].kind != "cells" for axis, level, _ in footprint if axis in part_of
+    ):
+        return norms
     for at, (axis, level, _) in enumerate(footprint):
         part = part_of.get(axis, GroupPart(axis, 0))
         if part.kind in ("helmert", "squares") and part.level <= level:

@@ -79,9 +79,11 @@ class WholeRelease(Release):
                 raise QueryError("count", expected="a table of the workload", given=given)
         return self._counted[wanted]
 
-    def values(self, table: Sequence[Entry], confidence: float = 0.95) -> TableValues:
+    def values(
+        self, table: Sequence[Entry], confidence: float = 0.95, shares: Sequence[str] | str | None = None
+    ) -> TableValues:
         """The numbers of a table as arrays, with whole numbers where they are known."""
-        found = super().values(table, confidence)
+        found = super().values(table, confidence, shares)
         if self.found is None and found.table not in self.workload:
             return found
         return replace(found, count=self.counts(found.table))
