@@ -75,7 +75,7 @@ class ClosedForm:
 
         The covariance of queries q and q' is sum_b <Pi_b q, Pi_b q'> times a number of b. Along an entry that the
         margin lacks, its weights on the n padded cells are all 1, so only the level b = 0 counts, and there the
-        products are sum(q) for a number and n for the margin.
+        products are sum(q) for a number and n for the margin. See THEORY section 11.3.
         """
         covariances: Floats = np.ones(())
         for entry in table:
