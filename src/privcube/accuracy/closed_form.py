@@ -27,6 +27,7 @@ from typing import Final
 import numpy as np
 
 from privcube.accuracy.error_bars import ErrorBars
+from privcube.accuracy.errors.covariances import Covariances
 from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.accuracy.layout import Publisher, added_up, cells_table, recovered_table
 from privcube.accuracy.moments import RowShares, exact_noise_variances, narrow_groups
@@ -95,6 +96,10 @@ class ClosedForm:
         if shape not in self._errors_of_shape:
             self._errors_of_shape[shape] = bars.errors(table)
         return replace(self._errors_of_shape[shape], variances=bars.variances(table))
+
+    def covariances(self, table: Table) -> Covariances | None:
+        """The covariance of any two numbers of a table; None where it has no short form."""
+        return self._bars_for(table).covariances(table)
 
     def query_law(self, table: Table, weights: Floats) -> ErrorLaw:
         """The law of the error of a sum of weights times the numbers of a table."""

@@ -26,6 +26,7 @@ from typing import Final, get_args
 import numpy as np
 
 from privcube.accuracy.errors.bundles import BundleErrors
+from privcube.accuracy.errors.covariances import Covariances, PairClasses, pair_classes
 from privcube.accuracy.errors.row_weights import energies, row_norms, row_weights, squares_in_slices
 from privcube.accuracy.intervals import ErrorLaw, TableErrors, is_wide
 from privcube.accuracy.layout import recovered_table
@@ -92,6 +93,7 @@ class ErrorBars:
         laws = zip(bundles, plan.noise_laws, strict=False)
         self._bundled = [BundleErrors.of(plan, bundle, law) for bundle, law in laws if len(bundle) > 1]
         self._known_energies: dict[str | Axis, tuple[Floats, int]] = {}
+        self._known_classes: dict[str | Axis, PairClasses | None] = {}
 
     @cached_property
     def _uneven(self) -> bool:
@@ -159,6 +161,28 @@ class ErrorBars:
                 start += axes
             total += term
         return total / scale
+
+    def covariances(self, table: Table) -> Covariances | None:
+        """The covariance of any two numbers of a table; None where it has no short form."""
+        for entry in table:
+            if entry not in self._known_classes:
+                self._known_classes[entry] = pair_classes(self._frame, entry)
+        classes = [self._known_classes[entry] for entry in table]
+        known = [own for own in classes if own is not None]
+        if len(known) < len(classes) or self._uneven or not self.determines(table):
+            return None
+        scale = math.prod([padded_cells(self._frame, entry) for entry in table])
+        total = np.zeros([len(own.products) for own in known])
+        for levels, number in self._residuals(table):
+            term = np.full((), self._spread[number] / self._precisions[number] ** 2 / scale)
+            start = 0
+            for own in known:
+                shape = own.products.shape
+                place = np.ravel_multi_index(levels[start : start + len(shape) - 1], shape[1:])
+                term = np.multiply.outer(term, own.products.reshape(shape[0], -1)[:, place])
+                start += len(shape) - 1
+            total += term
+        return Covariances(tuple(own.class_of for own in known), total)
 
     def query_variance(self, table: Table, padded_weights: Floats) -> float:
         """The variance of a sum of weights times the padded cells of a table."""

@@ -18,6 +18,7 @@ from typing import Protocol
 from privcube.accuracy.blocks.form import BlockForm
 from privcube.accuracy.closed_form import ClosedForm
 from privcube.accuracy.direct import DirectForm
+from privcube.accuracy.errors.covariances import Covariances
 from privcube.accuracy.explicit import ExplicitForm
 from privcube.accuracy.intervals import ErrorLaw, TableErrors
 from privcube.algebra.lattice import Floats
@@ -71,6 +72,11 @@ def predictor(plan: Plan, tables: Sequence[Table] | None = None) -> Predictor:
     if any(isinstance(group, BlockGroup) for group in plan.groups):
         return BlockForm(plan)
     return ExplicitForm(plan)
+
+
+def covariances(found: Predictor, table: Table) -> Covariances | None:
+    """The covariance of any two numbers of a table; None where it has no short form, as in explicit recovery."""
+    return found.covariances(table) if isinstance(found, ClosedForm) else None
 
 
 def drawn_table_variances(plan: Plan) -> Floats:

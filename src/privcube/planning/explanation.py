@@ -97,7 +97,7 @@ def explain(plan: Plan, *, progress: Progress = silent) -> Explanation:
         objective=plan.options.objective,
         effort=plan.options.effort,
         std_error=plan.mean_cell_variance**0.5,
-        measured=_measured(plan),
+        measured=measured_by(plan),
         others=tuple(sorted(lines, key=lambda line: math.inf if line.ratio is None else line.ratio)),
         limit=limit_of(plan, own),
     )
@@ -113,7 +113,8 @@ def _error(plan: Plan, objective: Objective) -> float:
 # Measurements
 
 
-def _measured(plan: Plan) -> tuple[Measured, ...]:
+def measured_by(plan: Plan) -> tuple[Measured, ...]:
+    """What a plan measures, the largest share first."""
     found = []
     for share, bundle in zip(plan.shares, plan.noised_together, strict=True):
         groups = [plan.groups[group] for group in bundle]

@@ -42,6 +42,7 @@ SCHEMA = Schema(
 FILES = [
     "PRIVACY.md",
     "SHA256SUMS",
+    "index.html",
     "measurements.parquet",
     "plan.json",
     "registry.yaml",

@@ -18,11 +18,14 @@ from privcube.model.workload import Axis
 from privcube.released.artifact.folder import CHECKSUMS, TABLES, cannot_write, synced_files, synced_folder
 from privcube.released.artifact.store import file_names
 from privcube.released.labels import NUMBERS, axis_labels
+from privcube.released.page.document import carried_bytes
+from privcube.released.page.html import script, style
 
 _CSV_NUMBER: Final = 20  # bytes of a number with sign, point and comma: most have 15 to 17 digits
 _PARQUET_NUMBER: Final = 8
 _BLOCK: Final = 4096  # what a file takes at least, its end included
 _STATEMENTS: Final = 12 * _BLOCK
+_TABLE_IN_PAGE: Final = 60  # bytes of a table in the list of index.html
 
 
 def rehearse(plan: Plan, folder: Path) -> None:
@@ -53,7 +56,8 @@ def space_needed(plan: Plan) -> int:
     workload = plan.workload
     tables = sum(_table_bytes(plan, axes) * times for axes, times in Counter(map(_axes, workload)).items())
     documents = len(plan.to_json()) + len(workload) * 400 + 2 * _BLOCK * len(workload)
-    return tables + documents + 8 * plan.rows + _STATEMENTS
+    page = len(script()) + len(style()) + carried_bytes(workload) + _TABLE_IN_PAGE * len(workload)
+    return tables + documents + 8 * plan.rows + _STATEMENTS + page
 
 
 def _axes(table: tuple[str | Axis, ...]) -> tuple[Axis, ...]:

@@ -1,5 +1,6 @@
 """The artifact: a folder that can be published as it is. Zone: RELEASED.
 
+    index.html              the tables to look at in a browser, with the statement and the codebook
     PRIVACY.md              the privacy statement, for people
     registry.yaml           the privacy statement, for OpenDP's registry
     release.json            what was released, in fields that reveal nothing about the data
@@ -52,6 +53,7 @@ from privcube.released.release import Release, number_columns
 
 __all__ = ["adds_whole_numbers_to", "artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
 
+PAGE: Final = "index.html"
 STATEMENT: Final = "PRIVACY.md"
 REGISTRY: Final = "registry.yaml"
 MANIFEST: Final = "release.json"
@@ -135,7 +137,7 @@ def file_names(workload: Workload, whole: Mapping[str, Any] | None = None) -> li
 
     tables = [f"{TABLES}/{stem}.{kind}" for stem in file_stems(workload) for kind in ("csv", "parquet")]
     records = [RECORDS] if whole is not None and whole.get("with_records") is True else []
-    return sorted([STATEMENT, REGISTRY, MANIFEST, PLAN, WORDS, MEASUREMENTS, *INDEX, *records, *tables])
+    return sorted([PAGE, STATEMENT, REGISTRY, MANIFEST, PLAN, WORDS, MEASUREMENTS, *INDEX, *records, *tables])
 
 
 def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
@@ -148,9 +150,12 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
         measurements_bytes,
     )
     from privcube.released.artifact.whole_files import Distance, records_bytes, whole_document
+    from privcube.released.page.document import PageNumbers, page_document
+    from privcube.released.page.html import page_bytes
     from privcube.released.whole.release import WholeRelease
 
     plan, writer, std_errors = release.plan, TableWriter(release.workload.schema), []
+    carried = PageNumbers(plan)
     apart = Distance()
     named = list(zip(file_stems(release.workload), release.workload, strict=True))
     for stem, table in told(named, WRITING, progress):
@@ -158,6 +163,7 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
         std_errors.append(float(np.sqrt(np.mean(values.std_error**2))))
         numbers = number_columns(values)
         apart.add(numbers)
+        carried.add(numbers)
         yield f"{TABLES}/{stem}.csv", writer.csv(table, numbers)
         yield f"{TABLES}/{stem}.parquet", writer.parquet(table, numbers)
     rows = index_rows(release.workload, std_errors)
@@ -171,7 +177,9 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
     yield PLAN, plan_text(plan).encode()
     yield WORDS, words_text(release.words).encode()
     yield MEASUREMENTS, measurements_bytes(release.measurements)
-    yield STATEMENT, privacy_statement(plan, stated).encode()
+    statement = privacy_statement(plan, stated)
+    yield STATEMENT, statement.encode()
+    yield PAGE, page_bytes(page_document(plan, release.words, stated, statement, carried))
     yield REGISTRY, registry_record(plan, stated).encode()
 
 

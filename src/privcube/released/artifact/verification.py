@@ -31,6 +31,7 @@ from privcube.model.workload import axis_cells
 from privcube.progress import Progress, silent
 from privcube.released.artifact.checks.additivity import PublishedTable, compared_margins
 from privcube.released.artifact.checks.artifact import Artifact, Beside, Finding, InPart, require_bytes, require_none
+from privcube.released.artifact.checks.page import checked_page
 from privcube.released.artifact.checks.whole import checked_counts
 from privcube.released.artifact.folder import CHECKSUMS, MEASUREMENTS, TABLES, Contents
 from privcube.released.artifact.manifest import noise_of, provenance_from
@@ -302,5 +303,6 @@ _CHECKS: Final[dict[str, Callable[[Artifact], Finding]]] = {
     "whole numbers": _whole,
     "bytes": _bytes,
     "index": _index,
+    "page": checked_page,
     "ledger head": _ledger_head,
 }

@@ -1,0 +1,92 @@
+// The table: rows by columns, each number with its margin, panels below each other.
+
+import { h, label } from "./elements.js";
+import { holdsZero } from "./cube.js";
+import { percent, placesFor, shown } from "./format.js";
+
+const MOST_CELLS = 1200; // drawn at once, so that a change takes no time; the rest on request
+
+export function textOf(grid, number, together) {
+  if (grid.percent) {
+    if (!number.usable) return { value: "–", margin: "" };
+    const places = Math.min(4, Math.max(0, placesFor(number.error * 100)));
+    return { value: percent(number.estimate, places), margin: "± " + shown(100 * (together ? number.marginAll : number.margin), places) };
+  }
+  const places = grid.cube.decimals ?? placesFor(number.error);
+  const value = grid.state.numbers === "whole" && number.whole !== null ? shown(number.whole) : shown(number.estimate, places);
+  return { value, margin: "± " + shown(together ? number.marginAll : number.margin, places) };
+}
+
+export function pivot(grid, { onpick, onsort, onmore, all }) {
+  const { cube, state, rows, columns, panels, totals } = grid;
+  const together = state.interval === "all";
+  const most = all ? Infinity : Math.max(10, Math.floor(MOST_CELLS / (columns.length + 1) / panels.length));
+  const shownColumns = all ? columns : columns.slice(0, 60);
+  const shownRows = rows.slice(0, most);
+  const across = totals.column ? [...shownColumns, totals.column] : shownColumns;
+  const [, way, , by] = /^(up|down)(:(\d+))?$/.exec(state.sort) ?? [];
+  const heading = (column) => {
+    const key = column.total || column.ids.length === 0 ? "" : `:${column.ids[0]}`;
+    const sorted = way && (by === undefined ? "" : `:${by}`) === key ? way : null;
+    const text = column.ids.length ? column.text : unitOf(grid);
+    return h("th", { scope: "col", class: column.total ? "total" : "", "aria-sort": sorted === null ? "none" : sorted === "up" ? "ascending" : "descending" },
+      h("button", { type: "button", class: "sort", onclick: () => onsort((sorted === "down" ? "up" : "down") + key), title: "Sort by this column" },
+        label(text), h("span", { class: "arrow", "aria-hidden": "true" }, sorted === "up" ? "▲" : sorted === "down" ? "▼" : "")));
+  };
+  const cell = (row, column, panel) => {
+    const number = grid.numberAt(row, column, panel);
+    const { value, margin } = textOf(grid, number, together);
+    const pick = [row, column, panel].slice(0, state.axes.length).map((entry) => (entry.total ? null : entry.ids[0]));
+    const single = !row.total && !column.total && state.axes.length > 0 && state.axes.length <= 3;
+    const picked = single && state.picks.some((own) => own.join() === pick.join());
+    const unsure = holdsZero(number, together);
+    return h("td", {
+      class: [row.total || column.total ? "total" : "", unsure ? "unsure" : "", picked ? "picked" : ""].join(" ").trim() || null,
+      tabindex: single ? -1 : null, "aria-selected": single ? String(picked) : null,
+      title: unsure ? "The interval holds zero: this may be nothing but noise." : null,
+      onclick: single ? () => onpick(pick) : null,
+      onkeydown: single ? (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); onpick(pick); } } : null,
+    }, h("span", { class: "value" }, value), " ", h("span", { class: "margin" }, margin));
+  };
+  const line = (row, panel) => h("tr", { class: row.total ? "total" : null },
+    h("th", { scope: "row", class: row.total ? "total" : null }, row.ids.length ? label(row.text) : "All"),
+    across.map((column) => cell(row, column, panel)));
+  const bodies = panels.map((panel) => h("tbody", {},
+    panel.ids.length ? h("tr", { class: "panel" }, h("th", { scope: "rowgroup", colspan: across.length + 1 }, label(panel.text))) : null,
+    shownRows.map((row) => line(row, panel)),
+    totals.row ? line(totals.row, panel) : null));
+  const table = h("table", { class: "pivot", role: "grid", "aria-label": cube.tableTitle(state.axes), onkeydown: (event) => moved(table, event) },
+    h("thead", {},
+      state.axes.length > 1 ? h("tr", {}, h("td", { class: "corner" }), h("th", { colspan: across.length, scope: "colgroup", class: "across" }, label(cube.axisTitle(state.axes[1])))) : null,
+      h("tr", {}, h("th", { scope: "col", class: "corner" }, state.axes.length ? label(cube.axisTitle(state.axes[0])) : ""), across.map(heading))),
+    bodies);
+  const first = table.querySelector("tbody td[tabindex]");
+  if (first) first.tabIndex = 0;
+  const hidden = rows.length - shownRows.length, hiddenColumns = columns.length - shownColumns.length;
+  return h("div", { class: "table-block" },
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table" }, table),
+    hidden > 0 || hiddenColumns > 0
+      ? h("p", { class: "more" }, h("button", { type: "button", onclick: onmore },
+        `Show all ${shown(rows.length)} rows${hiddenColumns > 0 ? ` and ${shown(columns.length)} columns` : ""}`))
+      : null);
+}
+
+export function unitOf(grid) {
+  const { of } = grid.values;
+  return grid.percent ? "Percent" : grid.state.numbers === "whole" ? `${of.title} (whole)` : of.title;
+}
+
+// Arrow keys go from cell to cell.
+function moved(table, event) {
+  const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
+  const cell = event.target.closest("td");
+  if (!steps || !cell) return;
+  event.preventDefault();
+  const lines = [...table.querySelectorAll("tbody tr")].map((line) => [...line.querySelectorAll("td[tabindex]")]).filter((line) => line.length);
+  const at = lines.findIndex((line) => line.includes(cell)), place = lines[at].indexOf(cell);
+  const next = lines[at + steps[0]]?.[place + steps[1]];
+  if (!next) return;
+  cell.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+}
