@@ -24,7 +24,7 @@ help:
 	@echo "make audit   attack the noise with a million runs a side, 10,000 plans, 300 kills (half an hour)"
 	@echo "make attack  fuzz inputs 120,000 times, kill 10,000 times, mutate the privacy core (hours; ATTACK=20 KILLS=400 MUTANTS=20: less)"
 	@echo "make experiments   regenerate docs/results and the pages made of it in docs/guide (half an hour; FULL=1: other systems on everything, hours)"
-	@echo "make docs    regenerate the generated pages (docs/cli.md)"
+	@echo "make docs    write the command reference, and what commands and the notebook print, into the pages again"
 	@echo "make clean   remove .venv and caches"
 
 $(BIN)/python:
@@ -59,10 +59,12 @@ lint: $(VENV)/.development
 check: lint site
 	$(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' src README.md docs
 	$(BIN)/python tools/cli_reference.py --check
+	OMP_NUM_THREADS=1 $(BIN)/python tools/pages.py --check
 
 # Read it with: python -m http.server --directory build/site
 site: $(VENV)/.development
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs build/site
+	$(BIN)/python tools/links.py build/site
 
 package: $(VENV)/.development
 	rm -rf dist build/empty && mkdir -p build/empty
@@ -109,6 +111,7 @@ experiments: $(VENV)/.development
 
 docs: $(VENV)/.development
 	$(BIN)/python tools/cli_reference.py
+	OMP_NUM_THREADS=1 $(BIN)/python tools/pages.py
 
 clean:
 	rm -rf $(VENV) build dist privcube-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -22,7 +22,7 @@ from typing import Final
 
 SCRIPTS: Final = Path(__file__).resolve().parent / "peer_scripts"
 OK, FAILED, TOO_SLOW, NOT_INSTALLED, LEFT_OUT = "ok", "failed", "time limit", "not installed", "left out"
-_INSTALL_SECONDS: Final = 600
+_INSTALL_SECONDS: Final = 1800
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from experiments.results import chosen, escaped, read_rows, short
 
 Rows = Sequence[dict[str, str]]
 _CLEARLY: Final = 0.97  # errors of single releases that are closer than this are taken to be the same
+_COST: Final = "processor seconds"
 _AGREE: Final = 0.5  # records: tables closer than this on what they share agree; models have rounding errors
 
 
@@ -32,9 +33,12 @@ def section(folder: Path) -> str:
         "![Error by system](peers.svg)",
         _losses(rows),
         "What they are, and what they do better than privcube; seconds and memory are those of the first workload that "
-        "they ran on, pure.",
+        "they ran on, pure." + (" Seconds are those of all processors together." if _COST in rows[0] else ""),
         _systems_table(rows),
+        _how_often(rows),
         _failures(rows),
+        "DP Wizard leads to OpenDP: what it writes runs `contingency_table` or one query per column, so its errors are "
+        "those of OpenDP above, or larger.",
         _reference_table(beside),
         "Numbers: [peers.csv](peers.csv)" + (", [peers-reference.csv](peers-reference.csv)." if beside else "."),
     ]
@@ -87,11 +91,20 @@ def _systems_table(rows: Rows) -> str:
         if ran:
             apart = max(float(row["largest disagreement"]) for row in ran)
             agree = "yes" if apart < _AGREE else f"no, up to {short(apart)} people apart"
-            cost = f"{short(float(ran[0]['seconds']))} | {float(ran[0]['peak MB']):,.0f}"
+            cost = f"{short(float(ran[0].get(_COST) or ran[0]['seconds']))} | {float(ran[0]['peak MB']):,.0f}"
         else:
             agree, cost = "not run", " | "
         lines.append(f"| {peer.name} | {peer.setting} | {agree} | {peer.error_bars} | {cost} | {peer.better} |")
     return "\n".join(lines)
+
+
+def _how_often(rows: Rows) -> str:
+    """How many releases the errors are means of."""
+    made = {peer.name: [int(row["releases"]) for row in chosen(rows, system=peer.name, status=OK)] for peer in SYSTEMS}
+    words = [
+        f"{name} {min(own)}" + (f" to {max(own)}" if max(own) > min(own) else "") for name, own in made.items() if own
+    ]
+    return f"Releases that a figure is the mean of: {', '.join(words)}."
 
 
 def _failures(rows: Rows) -> str:

@@ -19,7 +19,7 @@ from typing import Final
 import click
 
 from experiments.data import dataset
-from experiments.peer_children import LEFT_OUT, OK, SCRIPTS, Outcome, home, run_script
+from experiments.peer_children import LEFT_OUT, NOT_INSTALLED, OK, SCRIPTS, Outcome, home, run_script
 from experiments.peer_systems import CASES, EVEN, PRIVCUBE, SYSTEMS, Peer
 from experiments.peers import GUARANTEES, PREDICTED, Case, others_installed, write, write_predicted
 from experiments.results import Row
@@ -72,7 +72,8 @@ def _fill(place: Path, case: Case, kind: str, peer: Peer, installation: tuple[Pa
         outcome = run_script(
             python, SCRIPTS / peer.script, case.job(kind, repetitions=1, measurements=str(kept)), LIMIT
         )
-    path.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+    if outcome.status != NOT_INSTALLED:  # which another run may change
+        path.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
     click.echo(
         f"  {case.data.name} {case.asked}, {kind}, {peer.name}, release {at + 1}: {outcome.status} {outcome.reason} "
         f"{outcome.seconds:.1f} s",

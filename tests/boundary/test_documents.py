@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import privcube
 from privcube import Spec
 from privcube.errors import SpecError
 from privcube.strategies import STRATEGIES
@@ -217,11 +218,39 @@ def test_examples_end_before_their_fence(page: Path) -> None:
         assert block.endswith("\n\n")
 
 
-def test_the_guide_is_complete(project: Path) -> None:
-    index = (project / "docs" / "index.md").read_text(encoding="utf-8")
-    for page in (project / "docs").rglob("*.md"):
-        place = page.relative_to(project / "docs").as_posix()
-        assert place == "index.md" or f"({place})" in index, f"docs/index.md does not mention {place}"
+def test_every_page_is_in_the_navigation(project: Path) -> None:
+    """Of the site, too: `docs/conf.py` makes it from the links of these pages."""
+    docs = project / "docs"
+    listed = {docs / "index.md"}
+    for index in (docs / "index.md", docs / "gallery" / "index.md"):
+        targets = re.findall(r"\]\(([\w/.-]+\.(?:md|ipynb))\)", index.read_text(encoding="utf-8"))
+        listed |= {(index.parent / target).resolve() for target in targets}
+    missing = {page.resolve() for kind in ("*.md", "*.ipynb") for page in docs.rglob(kind)} - listed
+    assert not missing
+
+
+def test_the_reference_has_every_public_name(project: Path) -> None:
+    page = (project / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\.\. auto\w+:: privcube\.(\w+)$", page, flags=re.MULTILINE))
+    assert listed == set(privcube.__all__) - {"__version__"}
+
+
+def test_links_of_a_site_that_lead_nowhere_are_found(project: Path, run_tool: Tool, tmp_path: Path) -> None:
+    links = project / "tools" / "links.py"
+    (tmp_path / "index.html").write_text(
+        '<a id="here" href="two.html#there">x</a><img src="a%20b.svg">', encoding="utf-8"
+    )
+    (tmp_path / "two.html").write_text('<p id="there"><a href="index.html#here">x</a>', encoding="utf-8")
+    (tmp_path / "a b.svg").write_text("", encoding="utf-8")
+    assert run_tool("python", str(links), ".", folder=tmp_path).returncode == 0
+    (tmp_path / "two.html").write_text('<a href="index.html#gone">x</a><a href="three.html">y</a>', encoding="utf-8")
+    found = run_tool("python", str(links), ".", folder=tmp_path)
+    assert found.returncode == 1
+    assert found.stdout.splitlines() == [
+        "index.html: two.html#there",
+        "two.html: index.html#gone",
+        "two.html: three.html",
+    ]
 
 
 def test_the_change_log_speaks_of_privacy(project: Path) -> None:

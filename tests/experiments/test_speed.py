@@ -120,7 +120,7 @@ def test_every_strategy_is_timed(results: Path) -> None:
 
 
 def test_the_page_tells_the_running_times(results: Path) -> None:
-    text = page.page_path(results).read_text(encoding="utf-8")
+    text = page.page_path(results, "paper.md").read_text(encoding="utf-8")
     own = text.partition("## How long does it take?")[2].partition("\n## ")[0]
     rows = chosen(read_rows(results / "runtime.csv"), dataset="NLTCS")
     for row in rows:
