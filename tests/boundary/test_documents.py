@@ -232,7 +232,8 @@ def test_every_page_is_in_the_navigation(project: Path) -> None:
 def test_the_reference_has_every_public_name(project: Path) -> None:
     page = (project / "docs" / "api.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\.\. auto\w+:: privcube\.(\w+)$", page, flags=re.MULTILINE))
-    assert listed == set(privcube.__all__) - {"__version__"}
+    wanted = set(privcube.__all__) - {"__version__"}
+    assert listed == wanted, f"docs/api.md lacks {wanted - listed}, and has {listed - wanted}, which is not there"
 
 
 def test_links_of_a_site_that_lead_nowhere_are_found(project: Path, run_tool: Tool, tmp_path: Path) -> None:
