@@ -8,13 +8,14 @@ First, where only the body of a function changed: a process that has collected t
 function gets its new code, and tests run until one fails. Only tests run that call the function (this is noted once,
 with all caches empty), those first that killed most mutants of it so far. So a mutant costs as much as the test that
 kills it. Test modules may have called the function before, while they were collected: they hold what the true code
-made. Then a mutant that survives is tried a second time, and so is each tenth that was killed, with the test that
+made. Then a mutant that survives is tried a second time, and so is each fiftieth that was killed, with the test that
 killed it. The second time, and the only time where something else changed (a constant, a decorator, a field), the
 mutant is handed to the import system of a process that has loaded nothing of privcube and of its tests.
 
     python tools/mutants.py                 # all modules; PRIVCUBE_MUTANTS=10 tries one mutant in ten,
                                             # PRIVCUBE_JOBS=2 tries two at a time
     python tools/mutants.py slices zcdp     # modules whose path has one of these words
+    PRIVCUBE_MUTANT_NOTES=notes python tools/mutants.py   # goes on where the last run with these notes ended
 
 A mutant that no test kills is printed. Those that nobody could tell from the module are listed with reasons in
 tools/equivalent_mutants.toml, each by its module and by the line before and after. The exit code is 1 if fewer than
@@ -24,7 +25,9 @@ tools/equivalent_mutants.toml, each by its module and by the line before and aft
 from __future__ import annotations
 
 import ast
+import builtins
 import gc
+import hashlib
 import importlib.machinery
 import inspect
 import json
@@ -38,10 +41,12 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import _lru_cache_wrapper, partial
+from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
+import cosmic_ray.ast
 import cosmic_ray.mutating
 import cosmic_ray.plugins
 
@@ -54,6 +59,7 @@ WANTED: Final = 0.95  # of the mutants that are not equivalent
 _SLOW: Final = 1.0  # seconds: a test that takes longer is for the suite, not for thousands of mutants
 _STUCK: Final = 120.0  # seconds in which a process of tests uses some time of the processor
 
+PRICES: Final = ("attack/test_prices.py", "model/test_pairs.py", "sensitive/test_gate.py", "strategies/test_matrix.py")
 NOISE: Final = tuple(
     f"noise/test_{name}.py"
     for name in (
@@ -78,8 +84,21 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
         "sensitive/test_gate.py",
         "model/test_slices.py",
     ),
-    "accuracy/privacy.py": ("attack/test_prices.py", "sensitive/test_gate.py", "strategies/test_matrix.py"),
+    "accuracy/privacy.py": PRICES,
+    "accuracy/pricing/bundles.py": PRICES,
+    "accuracy/pricing/columns.py": PRICES,
+    "accuracy/pricing/pairs.py": PRICES,
+    "model/noise/bundles.py": (*PRICES, "accuracy/test_laws.py"),
+    "model/noise/pairs.py": ("model/test_pairs.py", "planning/test_replaced.py"),
+    "sensitive/brute_force.py": PRICES,
+    "model/matrices/block_price.py": ("strategies/test_blocks.py", "strategies/test_matrix.py"),
     "sensitive/gate.py": ("attack/test_prices.py", "sensitive/test_gate.py", "model/test_slices.py"),
+    **{
+        f"sensitive/noise/section/{module}.py": ("noise/test_section.py", "algebra/test_section.py")
+        for module in ("__init__", "arrangement", "crossings", "lazy_exponential")
+    },
+    "algebra/section.py": ("noise/test_section.py", "algebra/test_section.py"),
+    "sensitive/noise/gram.py": ("noise/test_gram.py",),
     **{
         f"sensitive/noise/{module}.py": NOISE
         for module in (
@@ -125,14 +144,21 @@ OPERATORS: Final = (
 
 
 class Mutant(NamedTuple):
-    """A changed module: where, by what, the line as it was and as it is, and the whole."""
+    """A changed module: where, by what, the line as it was and as it is, and the statement that has the line."""
 
     module: str
     line: int
     operator: str
     before: str
     after: str
-    source: str
+    statement: str  # of the module itself, not of a function: mostly a whole function or class
+    changed: str
+
+    @property
+    def source(self) -> str:
+        """The whole module."""
+        whole = (SOURCE / self.module).read_text(encoding="utf-8")
+        return whole.replace(self.statement, self.changed, 1)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -143,6 +169,11 @@ class Mutant(NamedTuple):
     def title(self) -> str:
         """In one line."""
         return f"{self.before}  ->  {self.after}   ({self.operator}, line {self.line})"
+
+    @property
+    def mark(self) -> str:
+        """Names it in a file of notes."""
+        return f"{_hashed(self.module, self.statement, self.changed):x}"[:20]
 
 
 class _Bare(ast.NodeTransformer):
@@ -163,29 +194,46 @@ class _Bare(ast.NodeTransformer):
         return node
 
 
+def _hashed(*words: str) -> int:
+    return int(hashlib.sha256("\0".join(words).encode()).hexdigest(), 16)
+
+
 def _meaning(source: str) -> str:
     return ast.dump(_Bare().visit(ast.parse(source)))
 
 
-def mutants(module: str) -> Iterator[Mutant]:
-    """All mutants of a module that mean something else than it, and than each other."""
+def mutants(module: str, every: int = 1) -> Iterator[Mutant]:
+    """All mutants of a module that mean something else than it, and than each other; or one in so many.
+
+    Statement by statement, as Cosmic Ray reads all of a text for every mutant. Which ones are in a sample is decided by
+    a hash, so that it is as good as random, and a smaller sample is part of a larger one with a multiple of its size.
+    """
     source = (SOURCE / module).read_text(encoding="utf-8")
-    seen = {_meaning(source)}
-    for name in OPERATORS:
-        operator, occurrence = cosmic_ray.plugins.get_operator(f"core/{name}")(), 0
-        while (changed := cosmic_ray.mutating.mutate_code(source, operator, occurrence)) is not None:
-            occurrence += 1
-            try:
-                meaning = _meaning(changed)
-            except SyntaxError:
-                continue
-            if meaning in seen:
-                continue
-            seen.add(meaning)
-            old, new = source.splitlines(), changed.splitlines()
-            at = next((at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), 0)
-            before, after = (next(line.strip() for line in text[at:] if line.strip()) for text in (old, new))
-            yield Mutant(module, at + 1, name, before, after, changed)
+    lines = source.splitlines(keepends=True)
+    for node in ast.parse(source).body:
+        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+        statement = "".join(lines[first - 1 : node.end_lineno])
+        if source.count(statement) != 1:
+            raise SystemExit(f"{module}: {statement!r} is there twice")
+        seen, tree = {_meaning(statement)}, cosmic_ray.ast.get_ast(statement)
+        for name in OPERATORS:
+            operator = cosmic_ray.plugins.get_operator(f"core/{name}")()
+            nodes = cosmic_ray.ast.ast_nodes(tree)
+            for occurrence in range(sum(len(list(operator.mutation_positions(node))) for node in nodes)):
+                if _hashed(module, statement, name, str(occurrence)) % every:
+                    continue
+                changed = cosmic_ray.mutating.mutate_code(statement, operator, occurrence)
+                try:
+                    meaning = _meaning(changed)
+                except SyntaxError:
+                    continue
+                if meaning in seen:
+                    continue
+                seen.add(meaning)
+                old, new = statement.splitlines(), changed.splitlines()
+                at = next((at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), 0)
+                before, after = (next(line.strip() for line in text[at:] if line.strip()) for text in (old, new))
+                yield Mutant(module, first + at, name, before, after, statement, changed)
 
 
 class _Changed(importlib.machinery.SourceFileLoader):
@@ -281,36 +329,58 @@ class _NoServers:
         ]
 
 
-class _Clock:
-    """Notes how long a test takes."""
-
-    def start(self) -> None:
-        """Before the test."""
-        self._start = time.process_time()
-
-    def stop(self) -> float:
-        """Seconds."""
-        return time.process_time() - self._start
-
-
 class _Calls:
-    """Notes which functions of some modules a test calls, with nothing remembered from tests before it."""
+    """Notes how long a test takes, and which functions of some modules it calls, with all caches empty.
+
+    A call of a function is noted by a statement at its beginning, in a copy of its code.
+    """
 
     def __init__(self, modules: Iterable[str]) -> None:
         self._modules = {str(SOURCE / module): module for module in modules}
-
-    def start(self) -> None:
-        """Before the test."""
         self._called: set[str] = set()
-        for each in gc.get_objects():
-            if isinstance(each, _lru_cache_wrapper) and each.__module__.startswith("privcube"):
-                each.cache_clear()
+        self._caches: list[Any] = []
+        self.functions: dict[str, list[FunctionType]] = defaultdict(list)
+
+    def watch_imports(self) -> None:
+        """Note functions that are called while tests are collected."""
         sys.setprofile(self._seen)
 
-    def stop(self) -> list[str]:
-        """Their modules and qualified names; a function inside another counts as that one."""
+    def collected(self) -> list[str]:
+        """What was called, by module and qualified name; a function inside another counts as that one."""
         sys.setprofile(None)
+        for each in gc.get_objects():
+            if isinstance(each, FunctionType) and each.__code__.co_filename in self._modules:
+                module = self._modules[each.__code__.co_filename]
+                self.functions[f"{module}:{each.__code__.co_qualname}"].append(each)
+            elif isinstance(each, _lru_cache_wrapper) and each.__module__.startswith("privcube"):
+                self._caches.append(each)
         return sorted(self._called)
+
+    def watch(self) -> None:
+        """Put the statement into all functions."""
+        builtins.__dict__["__called__"] = self._called.add
+        for module in self._modules.values():
+            tree = ast.parse((SOURCE / module).read_text(encoding="utf-8"))
+            _Noting(module).visit(tree)
+            for name, code in _codes(compile(ast.fix_missing_locations(tree), "", "exec")).items():
+                for function in self.functions.get(f"{module}:{name}", ()):
+                    if len(function.__code__.co_freevars) == len(code.co_freevars):
+                        function.__code__ = code
+
+    def forget(self) -> None:
+        """Empty all caches."""
+        for cache in self._caches:
+            cache.cache_clear()
+
+    def start(self) -> None:
+        """Before a test."""
+        self.forget()
+        self._called.clear()
+        self._start = time.process_time()
+
+    def stop(self) -> list[Any]:
+        """After a test: its seconds, and the functions that were called."""
+        return [round(time.process_time() - self._start, 3), sorted(self._called)]
 
     def _seen(self, frame: FrameType, event: str, argument: object) -> None:
         if event == "call" and frame.f_code.co_filename in self._modules:
@@ -318,36 +388,56 @@ class _Calls:
             self._called.add(f"{self._modules[frame.f_code.co_filename]}:{name}")
 
 
+class _Noting(ast.NodeTransformer):
+    """Puts a statement at the beginning of every function of a module that says that it was called."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix, self._between = prefix, ":"
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        inside = _Noting(f"{self._prefix}{self._between}{node.name}")
+        inside._between = "."
+        node.body = [inside.visit(each) for each in node.body]
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        name = ast.Constant(f"{self._prefix}{self._between}{node.name}")
+        node.body.insert(0, ast.Expr(ast.Call(ast.Name("__called__", ast.Load()), [name], [])))
+        return node
+
+
 class _Trials:
     """As a plugin of pytest: when tests are collected, try each mutant in a fork, and write which test killed it."""
 
-    def __init__(self, tried: Sequence[Mutant], jobs: int, answers: int) -> None:
-        self.tried, self.jobs, self.answers = tried, jobs, answers
-        self.modules = {mutant.module: (SOURCE / mutant.module).read_text(encoding="utf-8") for mutant in tried}
-        self.calls = _Calls(self.modules)
-        self.calls.start()
+    def __init__(self, tried: Sequence[Mutant], jobs: int, known: dict[str, Any], answers: int) -> None:
+        self.tried, self.jobs, self.answers, self.known = tried, jobs, answers, known
+        self.modules = {mutant.module for mutant in tried}
+        self.calls = _Calls(KILLERS)
+        self.calls.watch_imports()
 
     def _answer(self, answer: object) -> None:
         os.write(self.answers, json.dumps(answer).encode() + b"\n")
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In the place of running the tests."""
-        collected = self.calls.stop()
-        functions: dict[str, list[FunctionType]] = defaultdict(list)
-        paths = {str(SOURCE / module): module for module in self.modules}
-        for each in gc.get_objects():
-            if isinstance(each, FunctionType) and each.__code__.co_filename in paths:
-                functions[f"{paths[each.__code__.co_filename]}:{each.__code__.co_qualname}"].append(each)
-        takes: dict[str, float] = dict(self._noted(session, session.items, _Clock()))
-        items = [item for item in session.items if takes.get(item.nodeid, 0) <= _SLOW]
-        calls: dict[str, list[str]] = dict(self._noted(session, items, self.calls))
-        if len(takes) < len(session.items) or len(calls) < len(items):
-            return True  # one fails without any mutant
-        self._answer([item.nodeid for item in items])
+        collected = self.calls.collected()
+        functions = self.calls.functions
+        new = [item for item in session.items if item.nodeid not in self.known]
+        noted = dict(self._noted(session, new))
+        self._answer(noted)
+        if None in noted.values() or len(noted) < len(new):
+            return True
+        both = {item.nodeid: {**self.known, **noted}[item.nodeid] for item in session.items}
+        items = [item for item in session.items if both[item.nodeid][0] < _SLOW]
+        takes: dict[str, float] = {name: seconds for name, (seconds, _) in both.items()}
+        calls: dict[str, list[str]] = {item.nodeid: both[item.nodeid][1] for item in items}
+        for module in self.modules:
+            touched = [name for name, called in calls.items() if any(each.startswith(f"{module}:") for each in called)]
+            self._answer([module, touched])
         kills: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)  # by the functions that changed
 
         def trial(mutant: Mutant) -> tuple[str | None, bool]:
-            changed = _changed_functions(mutant.module, self.modules[mutant.module], mutant.source)
+            changed = _changed_functions(mutant.module, mutant.statement, mutant.changed)
             if changed is None or not all(functions.get(name) for name in changed):
                 return None, False
             killed = kills[tuple(changed)]
@@ -364,16 +454,23 @@ class _Trials:
             self._answer([number, killer, sure])
         return True
 
-    def _noted(self, session: pytest.Session, items: Sequence[pytest.Item], note: _Clock | _Calls) -> list[Any]:
+    def _noted(self, session: pytest.Session, items: Sequence[pytest.Item]) -> list[Any]:
         """What is noted of each test; the list ends with the first that fails."""
 
         def run(writer: int) -> None:
+            self.calls.watch()
+            signal.signal(signal.SIGPROF, _give_up)
             for item, following in _with_next(items):
-                note.start()
+                self.calls.start()
+                signal.setitimer(signal.ITIMER_PROF, _SLOW, _SLOW / 10)
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                noted = note.stop()
-                if session.testsfailed:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                noted = self.calls.stop()
+                if session.testsfailed and not _TooSlowError.raised:
+                    os.write(writer, json.dumps([item.nodeid, None]).encode() + b"\n")
                     return
+                noted[0] += _SLOW * _TooSlowError.raised
+                session.testsfailed = _TooSlowError.raised = 0
                 os.write(writer, json.dumps([item.nodeid, noted]).encode() + b"\n")
 
         return _forked(run)[1]
@@ -387,15 +484,31 @@ class _Trials:
         writer: int,
     ) -> None:
         """Run the tests up to the first failure, saying which one begins."""
+        self.calls.forget()
         for function, code in new:
             function.__code__ = code
         for item, following in _with_next(items):
             os.write(writer, json.dumps(item.nodeid).encode() + b"\n")
-            seconds = int(time.process_time() + 3 + 5 * takes[item.nodeid])
+            seconds = int(time.process_time() + 2 + 5 * takes[item.nodeid])
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.testsfailed:
                 os._exit(1)
+
+
+class _TooSlowError(BaseException):
+    """Ends a test."""
+
+    raised = 0
+
+
+def _give_up(number: int, frame: FrameType | None) -> None:
+    """End the test that runs, once; what pytest does around it is not disturbed."""
+    while frame is not None and not _TooSlowError.raised:
+        if frame.f_code.co_name == "pytest_pyfunc_call":
+            _TooSlowError.raised = 1
+            raise _TooSlowError
+        frame = frame.f_back
 
 
 def _with_next(items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.Item | None]]:
@@ -483,13 +596,13 @@ def _codes(code: CodeType) -> dict[str, CodeType]:
     return found
 
 
-def killers(tests: Iterable[str], tried: Sequence[Mutant], jobs: int) -> Iterator[Any]:
-    """First the tests that are quick enough; then of each mutant its number, what kills it, and if that is sure."""
+def killers(tests: Iterable[str], tried: Sequence[Mutant], jobs: int, known: dict[str, Any]) -> Iterator[Any]:
+    """What is noted of tests; the quick ones of each module; of each mutant its number, its killer, if that is sure."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         os.close(reader)
-        _run_tests([str(PROJECT / "tests" / name) for name in tests], _Trials(tried, jobs, writer))
+        _run_tests([str(PROJECT / "tests" / name) for name in tests], _Trials(tried, jobs, known, writer))
     os.close(writer)
     answers = 0
     with os.fdopen(reader) as pipe:
@@ -497,8 +610,8 @@ def killers(tests: Iterable[str], tried: Sequence[Mutant], jobs: int) -> Iterato
             answers += 1
             yield json.loads(line)
     os.waitpid(child, 0)
-    if answers != 1 + len(tried):
-        raise SystemExit(f"{', '.join(tests)}: one fails without any mutant, or their process did")
+    if answers != 1 + len({mutant.module for mutant in tried}) + len(tried):
+        raise SystemExit(f"{', '.join(tests)}: their process failed")
 
 
 def _preload() -> None:
@@ -541,7 +654,7 @@ class Counts(NamedTuple):
 
 
 def survivors(
-    tests: Sequence[str], made: Sequence[Mutant], excused: Container[tuple[str, str, str]], jobs: int
+    tests: Sequence[str], made: Sequence[Mutant], excused: Container[tuple[str, str, str]], jobs: int, notes: Notes
 ) -> list[Mutant]:
     """Mutants that no test kills; those without an excuse are printed as soon as they are found."""
     found: list[Mutant] = []
@@ -550,32 +663,84 @@ def survivors(
 
     def survived(mutant: Mutant) -> None:
         found.append(mutant)
+        notes.add(mutant, None)
         if mutant.key not in excused:
             print(f"  survived  {mutant.module}: {mutant.title}", flush=True)
 
-    answers = killers(tests, made, jobs)
-    quick: list[str] = next(answers)
+    made = [mutant for mutant in made if not notes.killed(mutant)]
+    answers = killers(tests, made, jobs, notes.of_tests(tests)) if made else iter(())
+    noted = next(answers, {})
+    failed = [name for name, each in noted.items() if each is None]
+    if failed:
+        raise SystemExit(f"{failed[0]} fails without any mutant")
+    notes.add_tests(noted)
+    quick: dict[str, list[str]] = dict(islice(answers, len({mutant.module for mutant in made})))
     for number, killer, sure in answers:
         mutant = made[number]
         if killer is not None:
             often[mutant.module, killer] += 1
+            notes.add(mutant, killer)
         if not sure:
             unsure.append((mutant, killer))
         elif killer is None:
             survived(mutant)
     killed = [killer is not None for _, killer in unsure]
-    again = [each for at, each in enumerate(unsure) if not killed[at] or sum(killed[:at]) % 10 == 0]
+    again = [each for at, each in enumerate(unsure) if not killed[at] or sum(killed[:at]) % 50 == 0]
 
     def trial(each: tuple[Mutant, str | None]) -> bool:
         mutant, killer = each
         if killer is not None and not survives(mutant, [killer], 120):
             return False
-        return survives(mutant, sorted(quick, key=lambda name: -often[mutant.module, name]), 120)
+        return survives(mutant, sorted(quick[mutant.module], key=lambda name: -often[mutant.module, name]), 120)
 
     for number, alive in _shared(trial, again, jobs):
         if alive:
             survived(again[number][0])
+        else:
+            notes.add(again[number][0], "in a process of its own")
     return found
+
+
+class Notes:
+    """What was found out before, in a file: a mutant that was killed is not tried again until its statement changes."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        lines = Path(path).read_text(encoding="utf-8").splitlines() if path and Path(path).exists() else []
+        notes = list(map(json.loads, lines))
+        self._killers: dict[str, str | None] = {note["mark"]: note["killer"] for note in notes if "mark" in note}
+        self._tests = {note["test"]: note for note in notes if "test" in note}
+
+    def of_tests(self, files: Iterable[str]) -> dict[str, Any]:
+        """Seconds and calls of tests whose files have not changed since."""
+        digests = {f"tests/{name}": self._digest(f"tests/{name}") for name in files}
+        return {
+            name: note["noted"]
+            for name, note in self._tests.items()
+            if digests.get(name.partition("::")[0]) == note["file"]
+        }
+
+    def add_tests(self, noted: dict[str, Any]) -> None:
+        """Write down what was noted of tests."""
+        for name, each in noted.items():
+            self._write({"test": name, "file": self._digest(name.partition("::")[0]), "noted": each})
+
+    def _digest(self, name: str) -> str:
+        return f"{_hashed((PROJECT / name).read_text(encoding='utf-8')):x}"[:20]
+
+    def _write(self, note: dict[str, Any]) -> None:
+        if self._path:
+            with Path(self._path).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(note) + "\n")
+
+    def killed(self, mutant: Mutant) -> bool:
+        """Whether a test killed it."""
+        return self._killers.get(mutant.mark) is not None
+
+    def add(self, mutant: Mutant, killer: str | None) -> None:
+        """Write down which test killed it, or that none did."""
+        self._killers[mutant.mark] = killer
+        self._write({"mark": mutant.mark, "killer": killer, "module": mutant.module, "title": mutant.title})
 
 
 def main(words: Sequence[str]) -> int:
@@ -584,19 +749,19 @@ def main(words: Sequence[str]) -> int:
     os.chdir(PROJECT)
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     _preload()
-    excused, wrong = excuses(), 0
+    excused, wrong, notes = excuses(), 0, Notes(os.environ.get("PRIVCUBE_MUTANT_NOTES"))
     together: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for module, tests in KILLERS.items():
         if not words or any(word in module for word in words):
             together[tests].append(module)
     all_of_them = Counts(0, 0, 0)
     for tests, modules in together.items():
-        whole = [mutant for module in modules for mutant in mutants(module)]
-        made = [mutant for module in modules for mutant in [each for each in whole if each.module == module][::every]]
-        left = survivors(tests, made, excused, jobs)
-        for key in {key for key in excused if key[0] in modules} - {mutant.key for mutant in whole}:
-            print("  excused, but never made:", *key, flush=True)
-            wrong += 1
+        made = [mutant for module in modules for mutant in mutants(module, every)]
+        left = survivors(tests, made, excused, jobs, notes)
+        for module, *lines in {key for key in excused if key[0] in modules} - {mutant.key for mutant in made}:
+            if every == 1 or lines[0] not in map(str.strip, (SOURCE / module).read_text(encoding="utf-8").splitlines()):
+                print("  excused, but never made:", module, *lines, flush=True)
+                wrong += 1
         for mutant in made:
             if mutant.key in excused and mutant not in left:
                 print(f"  excused, but killed: {mutant.module}: {mutant.title}", flush=True)

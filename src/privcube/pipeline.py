@@ -177,7 +177,8 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
             words=spec.words,
             progress=progress,
         )
-        digest = stage(with_whole_numbers(made, spec.whole, progress), staged, progress)
+        kept, problem = with_whole_numbers(made, spec.whole, progress)
+        digest = stage(kept, staged, progress)
         number = made.provenance.get("entry")
         if ledger is not None:
             ledger.commit(int(number or 0), digest, str(staged.absolute()), str(output.absolute()))
@@ -188,6 +189,11 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
         if not (ledger is not None and _is_committed(ledger, staged)):
             shutil.rmtree(staged, ignore_errors=True)  # keep committed bytes for `privcube ledger recover`
         raise
+    if problem is not None:
+        problem.add_note(
+            Told(f"The release was charged and is in {output}, without whole numbers; `privcube whole` can add them.")
+        )
+        raise problem
     return output
 
 

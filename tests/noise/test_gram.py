@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable
 from fractions import Fraction
 from math import floor, isqrt
@@ -18,6 +19,7 @@ from privcube.errors import GuaranteeError
 from privcube.sensitive.noise import gram, gram_noise, gram_slices
 from privcube.sensitive.noise.lazy_normal import MOST_CELLS, NormalDeviates
 
+LONG = int(os.environ.get("PRIVCUBE_ATTACK", "1")) > 1
 SQUARES = [Fraction(1, 10**30), Fraction(1, 50), Fraction(7, 3), Fraction(2500), Fraction(10**14, 7), Fraction(10**24)]
 
 
@@ -195,10 +197,16 @@ def test_single_entries(
     (1 + t^2)^-((n+1)/2) and (1 + t^2/4)^-(n+1) are their characteristic functions. A factor 5 % off is rejected.
     """
     left, right = np.array([entry[0]]), np.array([entry[1]])
-    drawn = gram_slices(dimension, left, right, [Fraction(16)], np.zeros(1, dtype=np.int64), draws)[:, 0]
-    for factor, right_one in ((4.0, True), (4.2, False), (3.8, False)):
-        chances = laplace_sum_chances(count, unit * factor, np.arange(81))
-        assert sample_fits(drawn, lambda k, chances=chances: np.maximum(chances[np.abs(k)], 0), 80) == right_one
+    off, reach, times = (1.01, 110, 10_000_000 // draws) if LONG else (1.05, 80, 1)
+    drawn = np.concatenate(
+        [
+            gram_slices(dimension, left, right, [Fraction(16)], np.zeros(1, dtype=np.int64), draws)[:, 0]
+            for _ in range(times)
+        ]
+    )
+    for factor, right_one in ((4.0, True), (4.0 * off, False), (4.0 / off, False)):
+        chances = laplace_sum_chances(count, unit * factor, np.arange(reach + 1))
+        assert sample_fits(drawn, lambda k, chances=chances: np.maximum(chances[np.abs(k)], 0), reach) == right_one
 
 
 def test_moments_of_larger_matrices() -> None:

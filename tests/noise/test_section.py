@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -24,6 +25,8 @@ from privcube.sensitive.noise.section import crossings
 from privcube.sensitive.noise.section.arrangement import Layout, random_keys
 from privcube.sensitive.noise.section.crossings import points_below
 from privcube.sensitive.noise.section.lazy_exponential import ExponentialDeviates
+
+LONG = int(os.environ.get("PRIVCUBE_ATTACK", "1")) > 1
 
 
 def zeros(count: int) -> np.ndarray:
@@ -377,10 +380,12 @@ def rounded_laplace(scale: float, values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("n", [2, 3, 8])
 def test_one_group_is_laplace_noise(n: int, sample_fits: Callable[..., bool]) -> None:
     """|z|_1 is at least |t|, so the rows of a single group are independent Laplace numbers, and t is their sum."""
-    count = 240_000 // n
-    t, rows = section_slices(Fraction(3), [n], [], count)
-    for scale, right in ((3.0, True), (3.15, False), (2.86, False)):
-        assert sample_fits(rows.ravel(), lambda k, scale=scale: rounded_laplace(scale, k), 120) == right
+    count, off, reach = (10_000_000 // n, 1.01, 150) if LONG else (240_000 // n, 1.05, 120)
+    parts = [section_slices(Fraction(3), [n], [], min(100_000, count)) for _ in range(0, count, 100_000)]
+    t, rows = (np.concatenate(each) for each in zip(*parts, strict=True))
+    count = len(t)
+    for scale, right in ((3.0, True), (3.0 * off, False), (3.0 / off, False)):
+        assert sample_fits(rows.ravel(), lambda k, scale=scale: rounded_laplace(scale, k), reach) == right
     assert np.abs(rows.sum(axis=1) - t[:, 0]).max() <= (n + 1) / 2
     assert np.abs(np.corrcoef(rows, rowvar=False) - np.eye(n)).max() < 6 / count**0.5
     squares = np.corrcoef(np.abs(rows), rowvar=False) - np.eye(n)
@@ -426,8 +431,11 @@ def pair_chances(scale: float, reach: int, groups: int, free: int) -> dict[tuple
 )
 def test_joint_chances(groups: int, free: int, scale: Fraction, reach: int, fits: Callable[..., bool]) -> None:
     """Every outcome near 0, against integrated chances; a scale 5 % off is rejected."""
-    count = 100_000
-    drawn = Counter(map(tuple, np.concatenate(section_slices(scale, [2] * groups, [1] * free, count), axis=1).tolist()))
+    drawn: Counter[tuple[int, ...]] = Counter()
+    for _ in range(10 if LONG else 1):
+        part = section_slices(scale, [2] * groups, [1] * free, 100_000)
+        drawn.update(map(tuple, np.concatenate(part, axis=1).tolist()))
+    count = drawn.total()
 
     def agrees(scale: float) -> bool:
         """Outcome by outcome, and by the largest number, which shows a wrong scale best."""

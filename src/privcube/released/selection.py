@@ -10,8 +10,9 @@ A selection is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 from privcube.errors import QueryError
@@ -36,32 +37,39 @@ def selected_cells(attribute: Attribute, selection: Selection) -> list[int]:
         given = list(selection)
         if attribute.bins is not None and given and all(_is_number(item) for item in given):
             return _of_range(attribute, given)
-        return sorted({_cell(attribute, label) for label in given})
-    return [_cell(attribute, selection)]
+        return sorted(set(_cells(attribute, given)))
+    return _cells(attribute, [selection])
 
 
-def _cell(attribute: Attribute, label: object) -> int:
+def _cells(attribute: Attribute, wanted: Sequence[object]) -> list[int]:
+    """The cells of labels; True and 1 are different labels."""
     labels = attribute.labels
-    if isinstance(labels, range):
-        if type(label) is int and label in labels:
-            return label
-    else:
-        for cell, own in enumerate(labels):
-            if own == label and isinstance(own, bool) == isinstance(label, bool):
-                return cell
-    raise QueryError(
-        f"attribute {attribute.name!r}",
-        expected="one of its labels",
-        given=label,
-        available=[str(own) for own in (labels[:50] if isinstance(labels, range) else labels)],
-    )
+    known: Mapping[object, int] = {}
+    if not isinstance(labels, range):
+        known = {(isinstance(own, bool), own): cell for cell, own in reversed(list(enumerate(labels)))}
+    found = []
+    for label in wanted:
+        if isinstance(labels, range):
+            cell = label if type(label) is int and label in labels else None
+        else:
+            cell = known.get((isinstance(label, bool), label)) if isinstance(label, Hashable) else None
+        if cell is None:
+            raise QueryError(
+                f"attribute {attribute.name!r}",
+                expected="one of its labels",
+                given=label,
+                available=[str(own) for own in (labels[:50] if isinstance(labels, range) else labels)],
+            )
+        found.append(cell)
+    return found
 
 
 def _of_range(attribute: Attribute, given: list[Any]) -> list[int]:
     assert attribute.bins is not None
     edges = list(attribute.bins)
     shown = [decimal_text(edge) for edge in edges]
-    if len(given) != 2 or any(Fraction(str(end)) not in edges for end in given):
+    finite = [end for end in given if not isinstance(end, float) or isfinite(end)]
+    if len(given) != 2 or any(end not in finite or Fraction(str(end)) not in edges for end in given):
         raise QueryError(
             f"range of {attribute.name!r}", expected="two of its edges, low and high", given=given, available=shown
         )
@@ -75,8 +83,8 @@ def _of_range(attribute: Attribute, given: list[Any]) -> list[int]:
 def _of_slice(attribute: Attribute, selection: slice) -> list[int]:
     if not attribute.ordered or selection.step is not None:
         raise QueryError(f"slice of {attribute.name!r}", expected="an ordered attribute, and no step")
-    low = 0 if selection.start is None else _cell(attribute, selection.start)
-    high = attribute.ordered_cells - 1 if selection.stop is None else _cell(attribute, selection.stop)
+    low = 0 if selection.start is None else _cells(attribute, [selection.start])[0]
+    high = attribute.ordered_cells - 1 if selection.stop is None else _cells(attribute, [selection.stop])[0]
     if low > high:
         raise QueryError(f"slice of {attribute.name!r}", expected="the first label to come before the last")
     return list(range(low, high + 1))

@@ -33,13 +33,19 @@ from privcube.accuracy.privacy import verify_privacy
 from privcube.errors import PrivcubeError
 from privcube.model.documents.plans import digest_of
 from privcube.model.documents.spec import Spec
+from privcube.model.frame import Frame
+from privcube.model.groups import Group, GroupPart
 from privcube.model.measurements import Measurements
-from privcube.planning.steps import with_bundles
+from privcube.model.noise.bundles import Gram, Law
+from privcube.model.options import PlanOptions
+from privcube.planning.steps import plan_of, with_bundles
 from privcube.planning.targets import std_errors
 from privcube.planning.trees import bundles_by_weight
 from privcube.released.artifact.folder import checksums_text
 from privcube.released.artifact.verification import verify
 from privcube.released.exports import export
+from privcube.released.whole.release import WholeRelease
+from privcube.strategies.proposal import Proposal
 
 MOST_MEMORY = 8 * 2**30  # bytes of addresses, so that a mistake does not take the machine down
 MOST_GROWTH = 300 * 2**20  # bytes by which one document may raise the peak: all of them are small
@@ -60,7 +66,36 @@ def bundled() -> Plan:
     return with_bundles(made, bundles_by_weight(made))
 
 
+SMALL = Workload.all_kway(Schema.from_sizes({"a": 2, "b": 4}), 1)
+CROSSING = Schema(
+    [
+        Attribute(
+            "code",
+            size=4,
+            levels=[
+                Level("halves", groups={"x": [0, 1], "y": [2, 3]}),
+                Level("ends", groups={"x": [0, 3], "y": [1, 2]}, of="code"),
+            ],
+        ),
+        Attribute("sex", values=["F", "M"]),
+    ]
+)
+CROSSED = Workload.tables(CROSSING, [(Axis("code", "halves"), "sex"), (Axis("code", "ends"),), ("code",)])
+
+
+def of_law(law: Law, *groups: Group) -> Plan:
+    """One bundle of a law, and the whole table beside it."""
+    frame, whole = Frame.natural(SMALL), (GroupPart(0, 1), GroupPart(1, 1))
+    proposal = Proposal.of_bundles(frame, [groups, [whole]], laws=[law, "max_norm"])
+    return plan_of(SMALL, PureDP(1), PlanOptions(strategy="search", budgets="iterated"), proposal)
+
+
+HELMERT = [(GroupPart(0, 1, "helmert"),), (GroupPart(1, 1, "helmert"),)]
 PLANS: list[Callable[[], Plan]] = [
+    lambda: of_law("section", (), (GroupPart(0, 1),), (GroupPart(1, 1),)),
+    lambda: of_law(Gram((3, 2, 5)), (), *HELMERT, HELMERT[0] + HELMERT[1], (GroupPart(1, 1, "squares"),)),
+    lambda: plan(SMALL, ZCDP("0.5", neighbors="replace_one"), "residual"),
+    lambda: plan(CROSSED, PureDP(1, neighbors="replace_one"), "marginals"),
     lambda: plan(CELLS, PureDP(1), "marginals"),
     bundled,
     lambda: plan(CELLS, ZCDP("0.5"), "residual"),
@@ -109,6 +144,9 @@ JUNK: list[Any] = [
     *([], {}, [[]], [0], [1, 2], ["age"], [None], [[0, 1, "cells"]], [[0, 1, "helmert"]], {"x": 1}, DEEP, [0] * 5_000),
     *({"partition": 0, "buckets": 10**7}, {"attributes": ["sex"], "cells": 2, "rows": [[0, 1]]}),
     *({"attributes": ["sex"], "cells": 10**12, "rows": [[0, 1]]}, {"name": "z", "size": 10**8, "missing": "category"}),
+    *("section", "max_norm", "squares", {"gram": [1, 1, 1]}, {"gram": [2**32] * 3}, {"gram": [2**33, -1, 0]}),
+    *({"gram": [1] * 5_000}, {"gram": [0.5, 1e308, 1]}, {"gram": {}}, [[0, 1, "squares"]], [[0, 1], [1, 2]], [[]]),
+    *({"halves": "x"}, {"of": "code"}, [{"sex": "F"}], [{"sex": ["F", "M"]}], [{"code": {"two": [0]}}]),
     *([{"name": "y", "width": 2}], [{"name": "y", "bins": [0, 20]}], {"epsilon": "1e-12"}, {"epsilon": 10**400}),
 ]
 
@@ -156,10 +194,14 @@ def mutated(document: Any, random: Random) -> Any:
 class Artifact:
     """An artifact to forge: its files are changed, used, and put back."""
 
-    def __init__(self, made: Plan, folder: Path) -> None:
+    def __init__(self, made: Plan, folder: Path, whole: bool = False) -> None:
         answers = np.arange(made.rows) * 7 - 5
         self.plan, self.folder = made, folder
-        Release(Measurements(made, answers), {"entry": 3, "head": "0123456789abcdef" * 4}).save(folder)
+        release = Release(Measurements(made, answers), {"entry": 3, "head": "0123456789abcdef" * 4})
+        if whole:
+            first = made.workload.schema.attributes[0]
+            release = release.whole(records=90, impossible=[{first.name: [first.labels[0]]}])
+        release.save(folder)
         self.files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.*")}
         self.used: set[str] = set()
 
@@ -194,6 +236,9 @@ class Artifact:
                 return
             std_errors(found.plan, list(found.workload))
             found.query({})
+            if isinstance(found, WholeRelease):
+                found.counts(())
+                found.records(form="pyarrow")
             for table in found.workload:
                 found.table(table, form="pyarrow")
             attribute = found.workload.schema.attributes[0]
@@ -336,10 +381,11 @@ def main(seed: str, mutants: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         plans = [make() for make in PLANS]
         artifacts = [Artifact(made, Path(place) / str(number)) for number, made in enumerate(plans)]
+        artifacts += [Artifact(plans[number], Path(place) / f"whole {number}", whole=True) for number in (0, 3, 4)]
         for artifact in artifacts:
             artifact.use()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        for what, attempt in [*bombs(artifacts[0]), *mutants_of(artifacts, random, mutants)]:
+        for what, attempt in [*bombs(artifacts[4]), *mutants_of(artifacts, random, mutants)]:
             try:
                 attempt()
             except PrivcubeError:

@@ -28,7 +28,7 @@ from privcube.released.artifact.table_files import TableWriter, file_stems
 from privcube.released.labels import COUNT, NUMBERS, Label, column_names
 from privcube.released.release import Release
 from privcube.released.selection import selected_cells
-from privcube.released.whole.facts import Facts, impossible_cells
+from privcube.released.whole.facts import MOST_RECORDS, Facts, impossible_cells
 from privcube.released.whole.records import Records
 from privcube.released.whole.release import Terms, WholeRelease, attribute_names
 from privcube.released.whole.search import checked_effort
@@ -142,6 +142,8 @@ def read_records(contents: Contents, workload: Workload) -> Records:
     if found[COUNT].null_count:
         raise ArtifactError(RECORDS, expected="whole numbers", given=Plain("missing ones"))
     times = np.asarray(array_of(found[COUNT]), dtype=np.int64)
+    if float(times.sum(dtype=np.float64)) > MOST_RECORDS:  # sums of more could come round to any number
+        raise ArtifactError(RECORDS, expected="at most 2^50 records", given=Plain("more"))
     own = Records.of(codes, times)
     if len(own.times) != rows or not np.array_equal(own.codes, codes) or int(times.min(initial=1)) < 1:
         raise ArtifactError(RECORDS, expected="distinct rows in order, each at least once", given=Plain("others"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -21,8 +22,8 @@ from privcube.released.whole.records import Codes, Grid
 
 Mask = NDArray[np.bool_]
 
-_MOST_CELLS: Final = 2**22  # of a table of impossible combinations
-_MOST_RECORDS: Final = 2**50  # so that all sums are exact in floating point, too
+_MOST_CELLS: Final = 2**22  # of all tables of impossible combinations
+MOST_RECORDS: Final = 2**50  # so that all sums are exact in floating point, too
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class Facts:
     impossible: Sequence[Mapping[str, Selection]] = ()
 
     def __post_init__(self) -> None:
-        if self.records is not None and (type(self.records) is not int or not 0 <= self.records <= _MOST_RECORDS):
-            raise QueryError("records", expected="a whole number of at least 0", given=self.records)
+        if self.records is not None and (type(self.records) is not int or not 0 <= self.records <= MOST_RECORDS):
+            raise QueryError("records", expected="a whole number from 0 to 2^50", given=self.records)
         if not isinstance(self.impossible, Sequence) or not all(
             isinstance(own, Mapping) and own for own in self.impossible
         ):
@@ -72,8 +73,23 @@ def checked_facts(schema: Schema, facts: Facts) -> Facts:
     for name in dict.fromkeys(name for combination in facts.impossible for name in combination):
         if name not in schema:
             raise QueryError("impossible", expected="attributes of the schema", given=name, available=schema.names)
-    impossible_cells(list(schema), facts.impossible)
+    if facts.records != 0:
+        _require_possible(impossible_cells(list(schema), facts.impossible), list(schema))
     return facts
+
+
+def _require_possible(impossible: Impossible, attributes: Sequence[Attribute]) -> None:
+    """Refuse combinations that together leave nothing; where they have many cells, the search will notice."""
+    used = sorted({at for grid, _ in impossible.masks for at in grid.attributes})
+    shape = [attributes[at].cells for at in used]
+    if not used or prod(shape) > _MOST_CELLS:
+        return
+    none = np.zeros(shape, dtype=bool)
+    for grid, mask in impossible.masks:
+        none |= mask.reshape([attributes[at].cells if at in grid.attributes else 1 for at in used])
+    if none.all():
+        names = ", ".join(attributes[at].name for at in used)
+        raise QueryError("impossible", expected="some combination that can occur", given=Plain(f"none of {names}"))
 
 
 def impossible_cells(attributes: Sequence[Attribute], combinations: Iterable[Mapping[str, Selection]]) -> Impossible:
@@ -90,8 +106,9 @@ def impossible_cells(attributes: Sequence[Attribute], combinations: Iterable[Map
             continue
         chosen = {place[name]: selected_cells(attributes[place[name]], own) for name, own in combination.items()}
         grid = Grid.of([attribute.cells for attribute in attributes], sorted(chosen))
-        if grid.cells > _MOST_CELLS:
-            given = Plain(f"{grid.cells:,}")
+        cells = sum(each.cells for each in masks.keys() | {grid})
+        if cells > _MOST_CELLS:
+            given = Plain(f"{cells:,}")
             raise QueryError(
                 "impossible", expected=f"attributes with at most {_MOST_CELLS:,} combinations", given=given
             )

@@ -10,7 +10,7 @@ import numpy as np
 
 from privcube.accuracy.ranges import bounds
 from privcube.algebra.lattice import Floats, Integers
-from privcube.errors import Plain, QueryError
+from privcube.errors import Plain, PrivcubeError, QueryError
 from privcube.extras import load
 from privcube.model.documents.spec import WholeNumbers
 from privcube.model.schema import Schema
@@ -130,13 +130,21 @@ def whole_terms(schema: Schema, asked: WholeNumbers | None) -> Terms | None:
     return Terms(checked_effort(asked.effort), facts)
 
 
-def with_whole_numbers(release: Release, asked: WholeNumbers | None, progress: Progress = silent) -> Release:
-    """The release with the whole numbers that a spec asks for, and with the records behind them if it wants these."""
-    terms = whole_terms(release.workload.schema, asked)
-    if terms is None or asked is None:
-        return release
-    found = WholeRelease.of(release, terms, progress)
-    return found if asked.records else found.without_records()
+def with_whole_numbers(
+    release: Release, asked: WholeNumbers | None, progress: Progress = silent
+) -> tuple[Release, PrivcubeError | None]:
+    """The release with the whole numbers that a spec asks for, and with the records behind them if it wants these.
+
+    It has been paid for. So if no records are found, it comes back as it is, with what is to be raised in the end.
+    """
+    try:
+        terms = whole_terms(release.workload.schema, asked)
+        if terms is None or asked is None:
+            return release, None
+        found = WholeRelease.of(release, terms, progress)
+    except PrivcubeError as problem:
+        return release, problem
+    return found if asked.records else found.without_records(), None
 
 
 def attribute_names(workload: Workload) -> tuple[str, ...]:

@@ -16,11 +16,11 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from privcube.errors import QueryError
+from privcube.errors import Plain, QueryError
 from privcube.progress import WHOLE, Progress, Work, silent
 from privcube.released.release import Release
 from privcube.released.whole.blocks import Problem
-from privcube.released.whole.facts import Facts, impossible_cells
+from privcube.released.whole.facts import MOST_RECORDS, Facts, impossible_cells
 from privcube.released.whole.flow import MOST_STEPS, Fit, flow
 from privcube.released.whole.generator import Generator, generator, seed_of
 from privcube.released.whole.goals import Goals, goals_of
@@ -35,7 +35,7 @@ _PARTICLES: Final[dict[str, int]] = {"fast": 2**14, "normal": 2**16, "thorough":
 
 def checked_effort(effort: str) -> str:
     """The name of an effort."""
-    if effort not in _PARTICLES:
+    if not isinstance(effort, str) or effort not in _PARTICLES:
         raise QueryError("effort", expected="a known name", given=effort, available=get_args(WholeEffort))
     return effort
 
@@ -63,6 +63,8 @@ def fitted_records(goals: Goals, effort: str, facts: Facts, random: Generator, p
     fit = flow(problem, impossible, _PARTICLES[effort], random, work)
     total = facts.records if facts.records is not None else _nearest(fit)
     work.reach(MOST_STEPS)
+    if total and not float(fit.weights.sum()) > 0:
+        raise QueryError("impossible", expected="some combination that can occur", given=Plain("none was found"))
     found = rounded(problem, fit, total, impossible, random, work)
     work.reach(MOST_STEPS + MOST_SWEEPS)
     return found
@@ -75,4 +77,5 @@ def _with_total(goals: Goals, records: int) -> Goals:
 
 
 def _nearest(fit: Fit) -> int:
-    return max(round(float(fit.weights.sum())), 0)
+    """The number of records; more than can be counted exactly are noise, whatever they are."""
+    return min(max(round(float(fit.weights.sum())), 0), MOST_RECORDS)
