@@ -41,10 +41,10 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import _lru_cache_wrapper, partial
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
 import cosmic_ray.ast
 import cosmic_ray.mutating
@@ -53,13 +53,19 @@ import cosmic_ray.plugins
 if TYPE_CHECKING:
     import pytest
 
+_Test = TypeVar("_Test")
+
 PROJECT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = PROJECT / "src" / "privcube"
 WANTED: Final = 0.95  # of the mutants that are not equivalent
 _SLOW: Final = 1.0  # seconds: a test that takes longer is for the suite, not for thousands of mutants
+_ENOUGH: Final = 15.0  # seconds of tests for a mutant, the likely killers and the quick ones first
 _STUCK: Final = 120.0  # seconds in which a process of tests uses some time of the processor
 
-PRICES: Final = ("attack/test_prices.py", "model/test_pairs.py", "sensitive/test_gate.py", "strategies/test_matrix.py")
+PRICES: Final = (
+    *("attack/test_prices.py", "attack/test_as_drawn.py", "model/test_pairs.py", "accuracy/test_laws.py"),
+    *("sensitive/test_gate.py", "strategies/test_matrix.py"),
+)
 NOISE: Final = tuple(
     f"noise/test_{name}.py"
     for name in (
@@ -77,22 +83,17 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
     "model/privacy/gaussian_profile.py": NORMAL,
     "algebra/normal.py": NORMAL,
     "algebra/directed.py": NORMAL,
-    "model/slices.py": ("attack/test_prices.py", "model/test_slices.py"),
-    "model/sensitivity.py": (
-        "attack/test_prices.py",
-        "model/test_groups.py",
-        "sensitive/test_gate.py",
-        "model/test_slices.py",
-    ),
+    "model/slices.py": (*PRICES, "model/test_groups.py", "model/test_slices.py"),
+    "model/sensitivity.py": (*PRICES, "model/test_groups.py", "model/test_slices.py"),
     "accuracy/privacy.py": PRICES,
     "accuracy/pricing/bundles.py": PRICES,
     "accuracy/pricing/columns.py": PRICES,
     "accuracy/pricing/pairs.py": PRICES,
-    "model/noise/bundles.py": (*PRICES, "accuracy/test_laws.py"),
-    "model/noise/pairs.py": ("model/test_pairs.py", "planning/test_replaced.py"),
+    "model/noise/bundles.py": PRICES,
+    "model/noise/pairs.py": PRICES,
     "sensitive/brute_force.py": PRICES,
     "model/matrices/block_price.py": ("strategies/test_blocks.py", "strategies/test_matrix.py"),
-    "sensitive/gate.py": ("attack/test_prices.py", "sensitive/test_gate.py", "model/test_slices.py"),
+    "sensitive/gate.py": PRICES,
     **{
         f"sensitive/noise/section/{module}.py": ("noise/test_section.py", "algebra/test_section.py")
         for module in ("__init__", "arrangement", "crossings", "lazy_exponential")
@@ -432,7 +433,11 @@ class _Trials:
         takes: dict[str, float] = {name: seconds for name, (seconds, _) in both.items()}
         calls: dict[str, list[str]] = {item.nodeid: both[item.nodeid][1] for item in items}
         for module in self.modules:
-            touched = [name for name, called in calls.items() if any(each.startswith(f"{module}:") for each in called)]
+            touched = {
+                name: takes[name]
+                for name, called in calls.items()
+                if any(each.startswith(f"{module}:") for each in called)
+            }
             self._answer([module, touched])
         kills: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)  # by the functions that changed
 
@@ -443,6 +448,7 @@ class _Trials:
             killed = kills[tuple(changed)]
             concerned = [item for item in items if not changed.keys().isdisjoint(calls[item.nodeid])]
             concerned.sort(key=lambda item: (-killed[item.nodeid], takes[item.nodeid]))
+            concerned = _within(concerned, [takes[item.nodeid] for item in concerned])
             new = [(function, code) for name, code in changed.items() for function in functions[name]]
             status, said = _forked(partial(self._try, session, concerned, takes, new))
             killer = None if status == 0 else said[-1] if said else items[0].nodeid
@@ -494,6 +500,11 @@ class _Trials:
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.testsfailed:
                 os._exit(1)
+
+
+def _within(tests: Sequence[_Test], seconds: Sequence[float]) -> list[_Test]:
+    """The first tests, up to the seconds that a mutant is given."""
+    return [test for test, end in zip(tests, accumulate(seconds), strict=True) if end <= _ENOUGH]
 
 
 class _TooSlowError(BaseException):
@@ -674,7 +685,7 @@ def survivors(
     if failed:
         raise SystemExit(f"{failed[0]} fails without any mutant")
     notes.add_tests(noted)
-    quick: dict[str, list[str]] = dict(islice(answers, len({mutant.module for mutant in made})))
+    quick: dict[str, dict[str, float]] = dict(islice(answers, len({mutant.module for mutant in made})))
     for number, killer, sure in answers:
         mutant = made[number]
         if killer is not None:
@@ -691,7 +702,9 @@ def survivors(
         mutant, killer = each
         if killer is not None and not survives(mutant, [killer], 120):
             return False
-        return survives(mutant, sorted(quick[mutant.module], key=lambda name: -often[mutant.module, name]), 120)
+        takes = quick[mutant.module]
+        names = sorted(takes, key=lambda name: (-often[mutant.module, name], takes[name]))
+        return survives(mutant, _within(names, [takes[name] for name in names]), 120)
 
     for number, alive in _shared(trial, again, jobs):
         if alive:

@@ -157,7 +157,7 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
     planned = _plan_of(spec, plan, progress)
     output = folder / spec.output
     _check_places(spec, folder)
-    whole_terms(spec.schema, spec.whole)
+    whole_terms(spec.workload, spec.whole)
     staged = output.parent / f".{output.name}.staged-{planned.digest[:12]}-{os.getpid()}"
     _make(staged)
     ledger = None

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privcube import ZCDP, Attribute, Level, Plan, PureDP, Schema, Workload, errors, plan
+from privcube import ZCDP, ApproxDP, Attribute, Level, Plan, PureDP, Schema, Workload, errors, plan
 from privcube.accuracy import privacy
 from privcube.accuracy.layout import Layout
 from privcube.accuracy.pricing import columns
@@ -272,3 +272,8 @@ def test_variances_of_many_groups_are_those_of_each(strategy: str, guarantee: ty
     exact = [float(made.noise_variance(group)) for group in range(len(made.groups))]
     np.testing.assert_allclose(made.noise_variances(), exact, rtol=1e-12)
     assert sensitivity.bundle_factors(made.frame, made.groups[:1]) == [1]
+
+
+def test_a_cost_of_1_is_held_against_the_profile_too() -> None:
+    assert privacy.is_within(Fraction(0), ApproxDP("0.001", "1e-9"))
+    assert not privacy.is_within(Fraction(1), ApproxDP("0.001", "1e-9"))

@@ -175,9 +175,43 @@ def test_a_fact_that_is_not_honored_is_found(whole: WholeRelease, tmp_path: Path
     assert "whole numbers" in failed(tmp_path / "out")
 
 
+def impossible_fact(folder: Path) -> None:
+    stated = json.loads((folder / MANIFEST).read_text())
+    stated["whole"]["impossible"] = [{"=sex": ["a long label"]}]
+    (folder / MANIFEST).write_text(json_text(stated))
+
+
+@pytest.mark.parametrize("tamper", [other_fact, impossible_fact])
+def test_a_fact_that_tables_do_not_honor_is_found_without_records(
+    whole: WholeRelease, tmp_path: Path, tamper: Callable[[Path], None]
+) -> None:
+    whole.without_records().save(tmp_path / "out")
+    tamper(tmp_path / "out")
+    sign_again(tmp_path / "out")
+    assert "whole numbers" in failed(tmp_path / "out")
+
+
+def test_records_whose_number_comes_round_are_refused(whole: WholeRelease, tmp_path: Path) -> None:
+    """2^64 more records than there are leave all sums of 64 bits as they were."""
+    whole.save(tmp_path / "out")
+
+    def change(codes: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        times[:2] = np.array([2**63 - 1, 2**63 - 1 - 150 + int(times[:2].sum())])
+        return codes, times
+
+    change_records(tmp_path / "out", change)
+    with pytest.raises(ArtifactError, match=r"at most 2\^50 records"):
+        pc.Release.open(tmp_path / "out")
+    assert "whole numbers" in failed(tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
+        ("impossible", [{"nobody": 3}]),
+        ("impossible", [{"=sex": ["F", "a long label"]}]),
+        ("known_records", 2**51),
+        ("effort", ["fast"]),
         ("effort", "endless"),
         ("distance", -1.0),
         ("with_records", 1),

@@ -28,7 +28,7 @@ from privcube.released.artifact.table_files import TableWriter, file_stems
 from privcube.released.labels import COUNT, NUMBERS, Label, column_names
 from privcube.released.release import Release
 from privcube.released.selection import selected_cells
-from privcube.released.whole.facts import MOST_RECORDS, Facts, impossible_cells
+from privcube.released.whole.facts import MOST_RECORDS, Facts, checked_facts, impossible_cells
 from privcube.released.whole.records import Records
 from privcube.released.whole.release import Terms, WholeRelease, attribute_names
 from privcube.released.whole.search import checked_effort
@@ -170,6 +170,7 @@ def require_facts(records: Records, workload: Workload, facts: Facts) -> None:
 def open_whole(release: Release, contents: Contents, document: Any) -> WholeRelease:
     """A release with the whole numbers of its artifact: of the records if they are there, else of the tables."""
     terms = terms_in(document)
+    checked_facts(release.workload.schema, terms.facts)
     if document["with_records"]:
         return WholeRelease(release, terms, read_records(contents, release.workload))
     stem_of = dict(zip(release.workload, file_stems(release.workload), strict=True))

@@ -69,14 +69,8 @@ class Goals:
 def goals_of(release: Release) -> Goals:
     """The goals of a release."""
     workload = release.workload
-    attributes = _attributes(workload)
+    attributes, places, depths = _laid_out(workload)
     number = {own.attribute.name: at for at, own in enumerate(attributes)}
-    places = [tuple([number[Axis.of(entry).attribute] for entry in table]) for table in workload]
-    depths = [
-        tuple([attributes[at].depth(Axis.of(entry).level) for at, entry in zip(own, table, strict=True)])
-        for own, table in zip(places, workload, strict=True)
-    ]
-    _require_few(depths)
     sums: dict[Residual, Floats] = {}
     metric: dict[Residual, Floats] = {}
     curvatures = np.zeros(len(attributes))
@@ -103,6 +97,24 @@ def goals_of(release: Release) -> Goals:
     return Goals(tuple(attributes), tuple(places), workload.weights, found, curvatures)
 
 
+def check_workload(workload: Workload) -> None:
+    """Refuse a workload for which no whole numbers are looked for."""
+    _laid_out(workload)
+
+
+def _laid_out(workload: Workload) -> tuple[list[Coordinates], list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The attributes, and for every table their places and the depths of its levels."""
+    attributes = _attributes(workload)
+    number = {own.attribute.name: at for at, own in enumerate(attributes)}
+    places = [tuple([number[Axis.of(entry).attribute] for entry in table]) for table in workload]
+    depths = [
+        tuple([attributes[at].depth(Axis.of(entry).level) for at, entry in zip(own, table, strict=True)])
+        for own, table in zip(places, workload, strict=True)
+    ]
+    _require_few(depths)
+    return attributes, places, depths
+
+
 def _attributes(workload: Workload) -> list[Coordinates]:
     asked: dict[str, list[Axis]] = {}
     for entry in dict.fromkeys(itertools.chain.from_iterable(workload)):
@@ -112,6 +124,11 @@ def _attributes(workload: Workload) -> list[Coordinates]:
         if schema[name].cells > _MOST_CELLS:
             expected = f"attributes of at most {_MOST_CELLS:,} cells for whole numbers"
             raise QueryError(repr(name), expected=expected, given=schema[name].cells)
+        used = [level for level in schema[name].level_names if level in {axis.level for axis in asked[name]}]
+        for fine, coarse in itertools.pairwise(used):
+            if not schema[name].partition(coarse).merges(schema[name].partition(fine)):
+                given = Plain(f"{fine} and {coarse}")
+                raise QueryError(repr(name), expected="levels that nest, for whole numbers", given=given)
     return [coordinates_of(schema[name], asked[name]) for name in schema.names if name in asked]
 
 

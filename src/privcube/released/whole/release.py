@@ -19,6 +19,7 @@ from privcube.progress import Progress, silent
 from privcube.released.labels import axis_labels, column_names
 from privcube.released.release import Form, Release, TableValues
 from privcube.released.whole.facts import Facts, checked_facts
+from privcube.released.whole.goals import check_workload
 from privcube.released.whole.records import Records
 from privcube.released.whole.search import checked_effort, find_records
 
@@ -122,11 +123,12 @@ class WholeRelease(Release):
         return self.found
 
 
-def whole_terms(schema: Schema, asked: WholeNumbers | None) -> Terms | None:
-    """How whole numbers are to be made that a spec asks for, checked against its schema before anything is charged."""
+def whole_terms(workload: Workload, asked: WholeNumbers | None) -> Terms | None:
+    """How whole numbers are to be made that a spec asks for, checked against its tables before anything is charged."""
     if asked is None:
         return None
-    facts = checked_facts(schema, Facts(asked.known_records, asked.impossible))
+    check_workload(workload)
+    facts = checked_facts(workload.schema, Facts(asked.known_records, asked.impossible))
     return Terms(checked_effort(asked.effort), facts)
 
 
@@ -138,7 +140,7 @@ def with_whole_numbers(
     It has been paid for. So if no records are found, it comes back as it is, with what is to be raised in the end.
     """
     try:
-        terms = whole_terms(release.workload.schema, asked)
+        terms = whole_terms(release.workload, asked)
         if terms is None or asked is None:
             return release, None
         found = WholeRelease.of(release, terms, progress)

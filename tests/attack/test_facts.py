@@ -1,0 +1,188 @@
+"""What is said to be known beforehand, attacked: contradictions, numbers that are none, sums that come round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import privcube as pc
+from privcube.errors import PrivcubeError, QueryError, SpecError
+from privcube.model.documents.spec import Spec
+from privcube.model.measurements import Measurements
+from privcube.pipeline import publish
+from privcube.released.whole import release as whole_release
+from privcube.released.whole.facts import Facts, checked_facts, impossible_cells
+from privcube.released.whole.release import WholeRelease
+
+SPEC = """
+[data]
+source = "people.csv"
+dataset = "people"
+[privacy]
+epsilon = "1"
+ledger = "ledger.db"
+total_epsilon = "1"
+[[attributes]]
+name = "sex"
+values = ["F", "M"]
+[[attributes]]
+name = "age"
+bins = [0, 15, 40, 100]
+[workload]
+all_kway = [1]
+[plan]
+strategy = "marginals"
+[output]
+whole_numbers = true
+effort = "fast"
+"""
+SCHEMA = pc.Schema([pc.Attribute("age", bins=[0, 15, 40]), pc.Attribute("sex", values=["F", "M"])])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "people.csv").write_text("sex,age\nF,3\nM,20\n")
+    return tmp_path
+
+
+def released(place: Path, more: str = "") -> str:
+    """What is said of a release that is refused, or of its whole numbers."""
+    spec = Spec.from_toml(SPEC + more)
+    with pytest.raises(PrivcubeError) as refused:
+        publish(spec, folder=place)
+    return " ".join(refused.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        "[[impossible]]\nage = [nan, 15]",
+        "[[impossible]]\nage = [-inf, inf]",
+        "[[impossible]]\nage = [0, 100]",
+        '[[impossible]]\nsex = "F"\n[[impossible]]\nsex = "M"\nage = [0, 100]',
+        '[known]\nrecords = 2\n[[impossible]]\nsex = ["F"]\n[[impossible]]\nsex = "M"\nage = [0, 100]',
+        "[known]\nrecords = 9_007_199_254_740_993",
+        "[known]\nrecords = nan",
+        "[[impossible]]\nage = {}",
+        "[[impossible]]\nage = []\nbeard = true",
+    ],
+)
+def test_facts_that_cannot_be_are_refused_before_the_charge(place: Path, facts: str) -> None:
+    (place / "people.csv").unlink()  # not even the data is looked at
+    try:
+        said = released(place, facts)
+    except SpecError:
+        return  # not even a spec
+    assert "Nothing was charged" in said
+    assert not (place / "out").exists()
+
+
+def test_a_release_whose_whole_numbers_fail_is_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was paid for, and the noise cannot be drawn again."""
+
+    def fail(*given: object) -> None:
+        raise QueryError("impossible", expected="some combination that can occur")
+
+    monkeypatch.setattr(whole_release, "find_records", fail)
+    said = released(place)
+    assert "The release was charged and is in" in said
+    assert "without whole numbers" in said
+    monkeypatch.undo()
+    found = pc.Release.open(place / "out")
+    assert not isinstance(found, WholeRelease)
+    assert all(check.passed for check in pc.verify(place / "out"))
+
+
+def release_of(answers: np.ndarray) -> pc.Release:
+    made = pc.plan(pc.Workload.all_kway(SCHEMA, 1), pc.PureDP(1), "marginals")
+    return pc.Release(Measurements(made, np.resize(answers, made.rows)))
+
+
+def test_groupings_that_do_not_nest_have_no_whole_numbers(place: Path) -> None:
+    """Their coordinates are for levels that nest; before, the search failed after the charge."""
+    levels = [pc.Level("low", width=2), pc.Level("odd", groups={"u": [0, 3], "v": [1, 2]}, of="x")]
+    schema = pc.Schema([pc.Attribute("x", size=4, levels=levels), pc.Attribute("y", size=2)])
+    for one, other in (("low", "odd"), ("odd", "low")):
+        workload = pc.Workload.tables(schema, [(pc.Axis("x", one), "y"), (pc.Axis("x", other),), ("x",)])
+        made = pc.plan(workload, pc.PureDP(1), "marginals")
+        with pytest.raises(QueryError, match="levels that nest"):
+            pc.Release(Measurements(made, np.arange(made.rows))).whole("fast")
+        single = pc.Workload.tables(schema, [(pc.Axis("x", one), "y"), ("x",)])
+        made = pc.plan(single, pc.PureDP(1), "marginals")
+        assert pc.Release(Measurements(made, np.arange(made.rows))).whole("fast").counts(("x",)).min() >= 0
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "size = 100_000",
+        'size = 4\nlevels = [{name = "low", width = 2}, {name = "odd", groups = {u = [0, 3], v = [1, 2]}, of = "x"}]',
+    ],
+)
+def test_tables_without_whole_numbers_are_refused_before_the_charge(place: Path, declared: str) -> None:
+    (place / "people.csv").unlink()
+    text = SPEC.replace(
+        "[workload]\nall_kway = [1]", f'[[attributes]]\nname = "x"\n{declared}\n[workload]\nall_kway = [1]'
+    )
+    if "levels" in declared:
+        text = text.replace(
+            "all_kway = [1]", 'tables = [[{attribute = "x", level = "low"}], [{attribute = "x", level = "odd"}]]'
+        )
+    with pytest.raises(QueryError, match="whole numbers") as refused:
+        publish(Spec.from_toml(text), folder=place)
+    assert "Nothing was charged" in " ".join(refused.value.__notes__)
+
+
+@pytest.mark.parametrize("answers", [[2**62], [-(2**62)], [2**62, -(2**62)], [2**53 + 1, 7]])
+def test_any_measurements_have_whole_numbers(answers: list[int]) -> None:
+    """Noise of a tiny epsilon is wide; more records than can be counted exactly are not made up."""
+    found = release_of(np.array(answers)).whole("fast")
+    assert 0 <= int(found.counts(())) <= 2**50
+    assert all(found.counts(table).min() >= 0 for table in found.workload)
+    assert all(int(found.counts((name,)).sum()) == int(found.counts(())) for name in ("age", "sex"))
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [[float("nan"), 15], [float("inf"), 15.0], [0, 10**400], [[]], [{}], {"x": 1}, None, [None], b"x", [True, 15]],
+    ids=repr,
+)
+def test_selections_that_name_nothing_are_refused(chosen: object) -> None:
+    with pytest.raises(PrivcubeError):
+        checked_facts(SCHEMA, Facts(None, [{"age": chosen}]))
+    with pytest.raises(PrivcubeError):
+        release_of(np.arange(9)).query({"age": chosen})
+
+
+@pytest.mark.parametrize("given", [{"effort": ["fast"]}, {"effort": None}, {"records": True}, {"impossible": "sex"}])
+def test_other_words_are_refused(given: dict[str, object]) -> None:
+    with pytest.raises(PrivcubeError):
+        release_of(np.arange(9)).whole(**given)  # type: ignore[arg-type]
+
+
+def test_facts_that_leave_nothing_are_found_even_if_nobody_can_see_it() -> None:
+    """Ten attributes, each like the next, and the last unlike the first: too many cells to go through."""
+    schema = pc.Schema.from_sizes({f"a{at}": 5 for at in range(10)})
+    unlike = [{f"a{at}": v, f"a{at + 1}": [w for w in range(5) if w != v]} for at in range(9) for v in range(5)]
+    made = pc.plan(pc.Workload.all_kway(schema, 1), pc.PureDP(1), "marginals")
+    release = pc.Release(Measurements(made, np.arange(made.rows)))
+    with pytest.raises(QueryError, match="some combination that can occur"):
+        release.whole("fast", records=100, impossible=[*unlike, *({"a0": v, "a9": v} for v in range(5))])
+
+
+def test_tables_of_impossible_combinations_are_limited_together() -> None:
+    """Each pair of 2,000 values has 4 million cells; a small file could name thousands of pairs."""
+    attributes = [pc.Attribute(f"a{at}", size=2_000) for at in range(4)]
+    impossible_cells(attributes, [{"a0": 1, "a1": 2}, {"a0": 3, "a1": 4}])
+    with pytest.raises(QueryError, match="at most 4,194,304 combinations"):
+        impossible_cells(attributes, [{"a0": 1, "a1": 2}, {"a2": 3, "a3": 4}])
+
+
+def test_many_labels_are_found_in_no_time() -> None:
+    """One by one, 20,000 of 20,000 labels would take 200 million comparisons."""
+    labels = [f"label {at}" for at in range(20_000)]
+    attributes = [pc.Attribute("a", values=labels), pc.Attribute("b", size=2)]
+    found = impossible_cells(attributes, [{"a": labels[1:], "b": 0}])
+    assert int(found.masks[0][1].sum()) == 19_999
