@@ -34,7 +34,7 @@ from privcube.errors import PrivcubeError
 from privcube.model.documents.plans import digest_of
 from privcube.model.documents.spec import Spec
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, GroupPart
+from privcube.model.groups import GroupPart, QueryGroup
 from privcube.model.measurements import Measurements
 from privcube.model.noise.bundles import Gram, Law
 from privcube.model.options import PlanOptions
@@ -83,7 +83,7 @@ CROSSING = Schema(
 CROSSED = Workload.tables(CROSSING, [(Axis("code", "halves"), "sex"), (Axis("code", "ends"),), ("code",)])
 
 
-def of_law(law: Law, *groups: Group) -> Plan:
+def of_law(law: Law, *groups: QueryGroup) -> Plan:
     """One bundle of a law, and the whole table beside it."""
     frame, whole = Frame.natural(SMALL), (GroupPart(0, 1), GroupPart(1, 1))
     proposal = Proposal.of_bundles(frame, [groups, [whole]], laws=[law, "max_norm"])
