@@ -147,8 +147,7 @@ def publish(spec: Spec, plan: Plan | None = None, *, folder: Path = Path(), prog
     noise (`privcube.sensitive.gate`); stage and sync the artifact; commit its digest to the ledger; give the folder its
     final name; mark the release as published in the ledger. Whatever is raised has a note that says what was charged.
     """
-    payer = _Payer(source=source_name(spec.data))
-    with payer.telling():
+    with (payer := _Payer(source=source_name(spec.data))).telling():
         return _published(spec, plan, folder, payer, progress)
 
 
@@ -190,9 +189,6 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
             shutil.rmtree(staged, ignore_errors=True)  # keep committed bytes for `privcube ledger recover`
         raise
     if problem is not None:
-        problem.add_note(
-            Told(f"The release was charged and is in {output}, without whole numbers; `privcube whole` can add them.")
-        )
         raise problem
     return output
 
@@ -364,8 +360,7 @@ class _Payer:
 
 
 def _is_committed(ledger: Ledger, staged: Path) -> bool:
-    name = str(staged.absolute())
-    return any(entry.staged == name and entry.state == "committed" for entry in ledger.entries())
+    return any(entry.staged == str(staged.absolute()) and entry.state == "committed" for entry in ledger.entries())
 
 
 # Folders
@@ -373,8 +368,7 @@ def _is_committed(ledger: Ledger, staged: Path) -> bool:
 
 def _check_places(spec: Spec, folder: Path) -> None:
     """The output must be new, and apart from the ledger and the records."""
-    output = folder / spec.output
-    subject = f"output {spec.output!r}"
+    output, subject = folder / spec.output, f"output {spec.output!r}"
     if os.path.lexists(output):
         raise SpecError(subject, expected="a new folder (nothing is overwritten)", given=Plain("an existing one"))
     place = output.resolve()

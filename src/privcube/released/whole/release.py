@@ -10,7 +10,7 @@ import numpy as np
 
 from privcube.accuracy.ranges import bounds
 from privcube.algebra.lattice import Floats, Integers
-from privcube.errors import Plain, PrivcubeError, QueryError
+from privcube.errors import Plain, PrivcubeError, QueryError, Told
 from privcube.extras import load
 from privcube.model.documents.spec import WholeNumbers
 from privcube.model.schema import Schema
@@ -145,6 +145,9 @@ def with_whole_numbers(
             return release, None
         found = WholeRelease.of(release, terms, progress)
     except PrivcubeError as problem:
+        problem.add_note(
+            Told("The release was charged, and published without whole numbers; `privcube whole` adds them.")
+        )
         return release, problem
     return found if asked.records else found.without_records(), None
 
