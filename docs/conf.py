@@ -40,7 +40,7 @@ suppress_warnings = ["myst.xref_missing_download"]
 default_role = "code"
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "undoc-members": False, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
@@ -100,8 +100,9 @@ def _navigation(text: str) -> str:
     first, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
     for section in sections or [f"\n{first}"]:
         title, _, body = section.partition("\n")
-        pages = [page for page in re.findall(r"\]\(([\w/-]+)\.(?:md|ipynb)\)", body) if page not in seen]
-        seen.update(pages)
+        found = re.findall(r"\[([^\]]*)\]\(([\w/-]+)\.(?:md|ipynb)\)", body)
+        pages = [f"{words.replace('`', '')} <{page}>" for words, page in found if page not in seen]
+        seen.update(page for _, page in found)
         if pages:
             caption = [f":caption: {title.strip()}"] if title.strip() else []
             trees.append("\n".join(["```{toctree}", ":hidden:", *caption, "", *pages, "```"]))
