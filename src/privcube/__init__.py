@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from privcube.model.columns.dates import Dates as Dates
     from privcube.model.documents.spec import Spec as Spec
     from privcube.model.levels import Level as Level
+    from privcube.model.measures.measure import Measure as Measure
     from privcube.model.plan import Plan as Plan
     from privcube.model.privacy.guarantee import ZCDP as ZCDP
     from privcube.model.privacy.guarantee import ApproxDP as ApproxDP
@@ -41,6 +42,7 @@ _HOME = {
     "Attribute": "model.attribute",
     "Dates": "model.columns.dates",
     "Level": "model.levels",
+    "Measure": "model.measures.measure",
     "Schema": "model.schema",
     "Axis": "model.workload",
     "Workload": "model.workload",

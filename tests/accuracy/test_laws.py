@@ -20,10 +20,10 @@ from privcube.algebra.section import section_variances
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, group_rows, row_weights
+from privcube.model.matrices.rows import strategy_matrix
 from privcube.model.noise.bundles import Gram, GramLayout, section_shape
 from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan
-from privcube.model.rows import strategy_matrix
 from privcube.model.slices import joined, shared_cells, slice_rows
 from privcube.planning.search.closed_form import Choices
 from privcube.planning.search.gram import GramForm

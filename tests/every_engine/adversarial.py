@@ -17,6 +17,7 @@ from reference import REFUSED, code_of
 from privcube import Attribute, Dates
 from privcube.errors import SchemaError
 from privcube.model.attribute import Policy, RangePolicy
+from privcube.model.measures.grid import Grid
 
 
 def words(text: str) -> list[str]:
@@ -94,6 +95,10 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
     "bins": {"bins": BINS, "underflow": "category", "overflow": "category"},
     "clamped": {"bins": BINS, "underflow": "clamp", "overflow": "clamp"},
     "far bins": {"bins": [-(2**60), 2**53, 2**53 + 1, 2**53 + 2, "1e60"], "underflow": "category", "overflow": "clamp"},
+    "grid": {"grid": Grid(low=0, high=18, step="0.1"), "underflow": "category", "overflow": "category"},
+    "knots": {"grid": Grid(low=-3, high=18, step=1, knots=[0, 5]), "underflow": "clamp", "overflow": "clamp"},
+    "far grid": {"grid": Grid(low="-1e17", high="2e17", step="1e15"), "underflow": "category", "overflow": "clamp"},
+    "close grid": {"grid": Grid(low=0, high="3e-20", step="1e-20"), "underflow": "clamp", "overflow": "category"},
     "close bins": {"bins": ["-1e-20", 0, "1e-60", "1e-20", 1], "underflow": "clamp", "overflow": "category"},
 }
 
@@ -163,7 +168,9 @@ def random_attribute(chance: random.Random, name: str) -> Attribute:
     policies: list[Policy] = ["refuse", "category", "category", "drop"]
     while True:
         declared = dict(chance.choice([*DECLARATIONS.values(), *CLEANED.values()]))
-        has_ends = "bins" in declared or ("dates" in declared and declared["dates"].first is not None)
+        has_ends = (
+            "bins" in declared or "grid" in declared or ("dates" in declared and declared["dates"].first is not None)
+        )
         if has_ends:
             declared |= {key: chance.choice([*policies, "clamp"]) for key in ("underflow", "overflow")}
         with suppress(SchemaError):

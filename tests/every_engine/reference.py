@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from datetime import UTC, date
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,10 @@ NUMBER = re.compile(r"[+-]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30})(e[+-]?\d{1,3})?", 
 
 
 def code_of(attribute: Attribute, kind: str, value: Any) -> int | None:
-    """The cell that a value is counted in, or REFUSED."""
-    other = {"refuse": REFUSED, "category": attribute.ordered_cells, "drop": DROPPED}[attribute.other]
-    missing = {"refuse": REFUSED, "category": attribute.cells - 1, "drop": DROPPED}[attribute.missing]
+    """The cell that a value is counted in, or the point of a grid and what comes before and after it, or REFUSED."""
+    more = 0 if attribute.grid is None else attribute.grid.steps + 1 - len(attribute.grid.knots)
+    other = {"refuse": REFUSED, "category": attribute.ordered_cells + more, "drop": DROPPED}[attribute.other]
+    missing = {"refuse": REFUSED, "category": attribute.cells - 1 + more, "drop": DROPPED}[attribute.missing]
     if value is None or value != value:
         return missing
     spelled = {label: set(texts) for label, texts in attribute.raw}
@@ -40,12 +42,12 @@ def code_of(attribute: Attribute, kind: str, value: Any) -> int | None:
         if day is None or (attribute.dates.by == "hour" and hour is None):
             return missing if not text.strip(BLANKS) else other
         return period_of(attribute, day, hour)
-    if attribute.bins is not None:
+    if attribute.bins is not None or attribute.grid is not None:
         number = number_of(kind, value)
         if number is None:
             blank = kind == "text" and (not value.strip(BLANKS) or value in ("NaN", "nan"))
             return missing if blank else other
-        return bin_of(attribute, number)
+        return bin_of(attribute, number) if attribute.grid is None else point_of(attribute, number)
     text = text_of(kind, value)
     if attribute.size is not None:
         declared = [text] if re.fullmatch("0|[1-9][0-9]*", text) and int(text) < attribute.size else []
@@ -150,6 +152,40 @@ def bin_of(attribute: Attribute, number: float) -> int | None:
     return first + bisect_right(edges, number) - 1
 
 
+def point_of(attribute: Attribute, number: float) -> int | None:
+    """The point of a grid next to a number, the lower of two, or what the policies for numbers outside say."""
+    grid = attribute.grid
+    assert grid is not None
+    first = int(attribute.underflow == "category")
+    last = first + grid.steps
+    if number < float(grid.low):
+        return {"refuse": REFUSED, "category": 0, "clamp": first, "drop": DROPPED}[attribute.underflow]
+    if number > float(grid.high):
+        return {"refuse": REFUSED, "category": last + 1, "clamp": last, "drop": DROPPED}[attribute.overflow]
+    if number <= float(grid.low + grid.step / 2):
+        return first
+    return min(first + math.ceil((number - float(grid.low)) / float(grid.step) - 0.5), last)
+
+
+def shares_of(attribute: Attribute, code: int) -> dict[int, Fraction]:
+    """How a record is divided between cells: by the distance of its number to the knots around it."""
+    grid = attribute.grid
+    if grid is None:
+        return {code: Fraction(1)}
+    first = int(attribute.underflow == "category")
+    if code < first:
+        return {code: Fraction(1)}
+    if code > first + grid.steps:
+        return {code - grid.steps - 1 + len(grid.knots): Fraction(1)}
+    number = grid.low + (code - first) * grid.step
+    if number in grid.knots:
+        return {first + grid.knots.index(number): Fraction(1)}
+    above = bisect_right(grid.knots, number)
+    left, right = grid.knots[above - 1], grid.knots[above]
+    part = (number - left) / (right - left)
+    return {first + above - 1: 1 - part, first + above: part}
+
+
 def coded(request: CountRequest, columns: Columns) -> list[tuple[Any, ...] | None]:
     """The codes of all records, or REFUSED; None in place of a record that is dropped."""
 
@@ -192,6 +228,12 @@ def counted(request: CountRequest, columns: Columns) -> dict[tuple[str, ...], np
     tables = {}
     for names, places in zip(request.tables, request.positions, strict=True):
         tables[names] = np.zeros([request.schema[name].cells for name in names], dtype=np.int64)
-        for cell, times in Counter(tuple(row[place] for place in places) for row in rows).items():
-            tables[names][cell] = times
+        grids = [request.schema[name].grid for name in names]
+        parts = math.prod(grid.parts for grid in grids if grid is not None)
+        for codes, times in Counter(tuple(row[place] for place in places) for row in rows).items():
+            shares = [shares_of(request.schema[name], code).items() for name, code in zip(names, codes, strict=True)]
+            for cells in product(*shares):
+                added = times * parts * math.prod(share for _, share in cells)
+                assert Fraction(added).denominator == 1
+                tables[names][tuple(cell for cell, _ in cells)] += int(added)
     return tables

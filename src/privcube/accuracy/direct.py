@@ -22,6 +22,7 @@ from privcube.algebra.lattice import Floats, Incidence
 from privcube.errors import QueryError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, QueryGroup, cells_groups, group_rows, product_groups
+from privcube.model.measures.measure import cell_weights
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Table, Workload, axis_cells
 from privcube.progress import RECOVERING, Progress, silent, told
@@ -50,7 +51,9 @@ class DirectForm:
     def variances(self, table: Table) -> Floats:
         """The variance of every number of a table."""
         used = self._used_by[table]
-        return np.asarray(sum(rows * self._drawn[group] for group, rows in zip(used, self._rows(table), strict=True)))
+        return np.asarray(
+            sum(rows * self._drawn[group] for group, rows in zip(used, self._rows(table, used), strict=True))
+        )
 
     def margin_covariances(self, table: Table, margin: Table) -> Floats:
         """Refused: a table and its margin are summed from different groups."""
@@ -58,7 +61,7 @@ class DirectForm:
 
     def errors(self, table: Table) -> TableErrors:
         """The errors of the numbers of a table."""
-        alike = all(np.ptp(rows) == 0 for rows in self._rows(table))
+        alike = all(np.ptp(rows) == 0 for rows in self._rows(table, self._used_by[table]))
         return TableErrors.of(self.variances(table), lambda number: self._law(table, number), alike=alike)
 
     def query_law(self, table: Table, weights: Floats) -> ErrorLaw:
@@ -94,13 +97,15 @@ class DirectForm:
         used = self._used_by[table]
         if any(len(bundle) > 1 and set(bundle) & set(used) for bundle in self._plan.noised_together):
             return ErrorLaw(float(self.variances(table).ravel()[number]), _LAPLACE, 1.0)
-        counts = np.array([rows.ravel()[number] for rows in self._rows(table)])
-        parameters = self._plan.noise_variances()[list(used)]
-        return ErrorLaw.of(self._plan.guarantee.noise, np.sign(counts), counts, parameters)
+        cells, weights = _cells_and_weights(self._plan.frame, table)
+        counts = np.array([rows.reshape(-1, len(weights))[number] for rows in self._rows(cells, used)])  # group x cell
+        each = np.multiply.outer(1 / np.array([self._plan.parts[group] for group in used]), weights)
+        parameters = np.repeat(self._plan.drawn_variances()[list(used)], len(weights))
+        return ErrorLaw.of(self._plan.guarantee.noise, (np.sign(counts) * each).ravel(), counts.ravel(), parameters)
 
-    def _rows(self, table: Table) -> list[Floats]:
-        """For each group that a table is summed from, how many of its rows each number adds up."""
-        return _added_rows(self._plan.frame, table, [self._groups[number] for number in self._used_by[table]], {})
+    def _rows(self, table: Table, used: Sequence[int]) -> list[Floats]:
+        """For each of these groups, how many of its rows each number of a table adds up."""
+        return _added_rows(self._plan.frame, table, [self._groups[number] for number in used], {})
 
     @cached_property
     def _used_by(self) -> dict[Table, Sequence[int]]:
@@ -113,6 +118,15 @@ class DirectForm:
     @cached_property
     def _drawn(self) -> Floats:
         return exact_noise_variances(self._plan)
+
+
+def _cells_and_weights(frame: Frame, table: Table) -> tuple[Table, Floats]:
+    """A table with the cells of its measure in place of their sum, as its last axis, and their weights in the sum."""
+    for entry in table:
+        if isinstance(entry, Axis) and entry.is_measured:
+            others = tuple([own for own in table if own != entry])
+            return (*others, entry.attribute), cell_weights(frame.schema[entry.attribute], entry.queries)
+    return table, np.ones(1)
 
 
 def _added_up(frame: Frame, table: Table, groups: Sequence[QueryGroup], answers: Sequence[Floats]) -> Floats:
@@ -131,13 +145,16 @@ def _added_up(frame: Frame, table: Table, groups: Sequence[QueryGroup], answers:
         for at, (axis, (number, level), available) in enumerate(zip(axes, spots, levels, strict=True)):
             here = _level(group, number)
             attribute = frame.schema[axis.attribute]
-            if axis.queries == "cells":
+            if not axis.is_ranged:
                 size = frame.sizes[number][level]
                 counts = counts.reshape(*counts.shape[:at], size, -1, *counts.shape[at + 1 :]).sum(axis=at + 1)
                 known = frame.source(attribute, axis.level)
                 counts = np.take(counts, np.asarray(frame.positions(attribute, known)), axis=at)
                 group_of = group_of_cells(frame, axis)
                 counts = counts if group_of is None else grouped(counts, at, group_of)
+                if axis.is_measured:
+                    weights = cell_weights(attribute, axis.queries)
+                    counts = np.expand_dims(np.tensordot(counts, weights, axes=(at, 0)), at)
             else:
                 if available == [len(frame.fan_outs[number])]:  # leaves alone, which padding may have moved apart
                     counts = np.take(counts, np.asarray(frame.positions(attribute)), axis=at)
@@ -202,7 +219,7 @@ def _mean_added_rows(
     groups: Sequence[QueryGroup],
     known: dict[tuple[str | Axis, tuple[int, ...]], Mapping[int, float]],
 ) -> list[float]:
-    """For each group, how many of its rows a query of the table sums in the mean: a product over the axes."""
+    """For each group, how many of its rows a query sums in the mean, with weights squared: a product over axes."""
     added = [1.0] * len(groups)
     levels_of = [{part.axis: part.level for part in group} for group in groups]
     own_axes = set()
@@ -213,12 +230,14 @@ def _mean_added_rows(
             levels = tuple(sorted({of_axis.get(axis, 0) for of_axis in levels_of}))
             if (entry, levels) not in known:
                 sizes = frame.sizes[axis]
-                if isinstance(entry, Axis) and entry.queries != "cells":
+                if isinstance(entry, Axis) and entry.is_ranged:
                     cells = frame.schema[entry.attribute].ordered_cells
                     known[entry, levels] = mean_node_counts(entry.queries, cells, sizes, levels)
                 else:
                     group_of = group_of_cells(frame, entry)
                     cells_each = 1.0 if group_of is None else len(group_of) / axis_cells(frame.schema, entry)
+                    if isinstance(entry, Axis) and entry.is_measured:
+                        cells_each = float(np.sum(cell_weights(frame.schema[entry.attribute], entry.queries) ** 2))
                     known[entry, levels] = {finer: cells_each * sizes[finer] / sizes[level] for finer in levels}
             added = [rows * known[entry, levels][own.get(axis, 0)] for rows, own in zip(added, levels_of, strict=True)]
     return [
@@ -261,9 +280,12 @@ def _added_factors(
 
 
 def _per_level(frame: Frame, entry: str | Axis, axis: int, level: int, levels: tuple[int, ...]) -> PerLevel:
-    """How many rows of each of these levels every query of the entry sums."""
+    """How many rows of each of these levels every query of the entry sums; in a sum of a measure, squared weights."""
     sizes = frame.sizes[axis]
-    if isinstance(entry, Axis) and entry.queries != "cells":
+    if isinstance(entry, Axis) and entry.is_measured:
+        squares = float(np.sum(cell_weights(frame.schema[entry.attribute], entry.queries) ** 2))
+        return {finer: np.full(1, squares * sizes[finer] / sizes[level]) for finer in levels}
+    if isinstance(entry, Axis) and entry.is_ranged:
         return node_counts(entry.queries, frame.schema[entry.attribute].ordered_cells, sizes, levels)
     group_of = group_of_cells(frame, entry)
     cells = np.ones(axis_cells(frame.schema, entry)) if group_of is None else np.bincount(group_of)

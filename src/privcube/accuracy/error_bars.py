@@ -73,6 +73,7 @@ class ErrorBars:
         self._known_residuals: dict[Table, list[tuple[tuple[int, ...], int]]] = {}
         self._groups = product_groups(plan.groups)
         self._weighted_by = plan.noise_variances()
+        self._parts_of_record = np.array(plan.parts, dtype=np.float64)  # in which noise is drawn, per group
         tables = list(dict.fromkeys(tables))
         footprints = cells_groups(self._frame, [recovered_table(self._frame, table) for table in tables])
         wanted = group_family(self._frame, footprints)
@@ -88,8 +89,9 @@ class ErrorBars:
         self._spread = says.transposed_times(self._drawn / self._weighted_by**2)
         bundles = plan.noised_together if isinstance(plan.guarantee, PureDP) else ()
         self._single = np.array([bundle[0] for bundle in bundles if len(bundle) == 1], dtype=np.int64)
-        laplace = self._weighted_by[self._single].tolist()
-        self._fourth_cumulants = np.array([fourth_cumulant("laplace", variance) for variance in laplace])
+        laplace = plan.drawn_variances()[self._single].tolist()
+        fourth_cumulants = np.array([fourth_cumulant("laplace", variance) for variance in laplace])
+        self._fourth_cumulants = fourth_cumulants / self._parts_of_record[self._single] ** 4
         laws = zip(bundles, plan.noise_laws, strict=False)
         self._bundled = [BundleErrors.of(plan, bundle, law) for bundle, law in laws if len(bundle) > 1]
         self._known_energies: dict[str | Axis, tuple[Floats, int]] = {}
@@ -98,7 +100,8 @@ class ErrorBars:
     @cached_property
     def _uneven(self) -> bool:
         """Whether noise is so narrow that several Helmert rows of a level differ by what would show."""
-        groups = [number for number in narrow_groups(self._plan) if self._weighted_by[number] <= _SHOWS]
+        drawn = self._plan.drawn_variances()
+        groups = [number for number in narrow_groups(self._plan) if drawn[number] <= _SHOWS]
         narrow = [part for number in groups for part in self._groups[number]]
         return any(part.kind == "helmert" and self._frame.fan_outs[part.axis][part.level - 1] > 2 for part in narrow)
 
@@ -237,7 +240,8 @@ class ErrorBars:
         squares /= self._weighted_by**2
         fourths /= self._weighted_by**4
         variance = float(squares @ self._drawn)
-        step = float(np.max(steps[same.ravel()] / (repeats * self._weighted_by[kept])))
+        parts = self._parts_of_record[kept]
+        step = float(np.max(steps[same.ravel()] / (repeats * self._weighted_by[kept] * parts)))
         pure, continuous, fourth = isinstance(self._plan.guarantee, PureDP), 0.0, 0.0
         if pure and np.any(np.delete(squares, self._single) > _NOTHING * squares.max()):  # bundles
             patterns = dict(zip(kept.tolist(), zip(same.ravel().tolist(), repeats.tolist(), strict=True), strict=True))
@@ -248,10 +252,11 @@ class ErrorBars:
             fourth = float(self._fourth_cumulants @ fourths[self._single])
         kurtosis = fourth / max(variance, continuous) ** 2 if max(variance, continuous) ** 2 > 0 else 0.0
         if not continuous and not is_wide(variance, kurtosis, step):
-            draws = _draws(list(zip(rows, norms, strict=True)), same.ravel(), repeats, self._weighted_by[kept])
+            alike_draws = np.stack([same.ravel(), repeats, self._weighted_by[kept], parts])
+            draws = _draws(list(zip(rows, norms, strict=True)), alike_draws)
             return replace(ErrorLaw.of(self._plan.guarantee.noise, *draws), variance=variance)
         used = np.array([repeated * np.count_nonzero(own) for own, repeated in rows])[same.ravel()] * repeats
-        moved = float(used @ self._drawn[kept])
+        moved = float(used @ (self._drawn[kept] * parts**2))
         return ErrorLaw(variance, kurtosis, step, moved=moved, continuous=continuous)
 
     def _fourth_of(
@@ -307,7 +312,8 @@ def _drawn_at_most(plan: Plan) -> Floats:
     exact, continuous = exact_noise_variances(plan), plan.noise_variances()
     for number, group in enumerate(plan.groups):
         if has_helmert(group):
-            exact[number] = helmert_variance_at_most(plan, float(continuous[number]), group)
+            finer = plan.parts[number] ** 2
+            exact[number] = helmert_variance_at_most(plan, float(continuous[number]) * finer, group) / finer
     return exact
 
 
@@ -316,15 +322,17 @@ def _powers(rows: Floats, repeats: int) -> tuple[float, float]:
     return repeats * float(np.sum(rows**2)), repeats * float(np.sum(rows**4))
 
 
-def _draws(
-    patterns: Sequence[tuple[tuple[Floats, int], Floats]], same: Integers, repeats: Floats, variances: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """The weight of every draw in the error, how often it occurs, and the variance of continuous noise for it."""
+def _draws(patterns: Sequence[tuple[tuple[Floats, int], Floats]], drawn: Floats) -> tuple[Floats, Floats, Floats]:
+    """The weight of every draw in the error, how often it occurs, and the variance of continuous noise for it.
+
+    `drawn` has a column per group: the place of its pattern, how often it is repeated, the variance of its noise, and
+    the parts of a record in which that is drawn.
+    """
     weights, counts, parameters = [], [], []
-    alike, groups = np.unique(np.stack([same, repeats, variances]), axis=1, return_counts=True)
-    for (at, times, variance), number in zip(alike.T.tolist(), groups.tolist(), strict=True):
+    alike, groups = np.unique(drawn, axis=1, return_counts=True)
+    for (at, times, variance, parts), number in zip(alike.T.tolist(), groups.tolist(), strict=True):
         (rows, repeated), norms = patterns[int(at)]
-        weights.append((rows / norms / (times * variance)).ravel())
+        weights.append((rows / norms / (times * variance * parts)).ravel())
         counts.append(np.full(rows.size, number * repeated * times))
-        parameters.append(np.ravel(variance * np.ones_like(rows) * norms**2))
+        parameters.append(np.ravel(variance * parts**2 * np.ones_like(rows) * norms**2))
     return np.concatenate(weights), np.concatenate(counts), np.concatenate(parameters)

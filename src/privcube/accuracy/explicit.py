@@ -86,5 +86,6 @@ class ExplicitForm:
 
     def _law(self, asked: Floats) -> ErrorLaw:
         """The law of a sum with these weights on the noisy answers."""
-        parameters = self._plan.noise_variances()[self._structure.group_of]
-        return ErrorLaw.of(self._plan.guarantee.noise, asked, np.ones(len(asked)), parameters)
+        parameters = self._plan.drawn_variances()[self._structure.group_of]
+        parts = np.array(self._plan.parts, dtype=np.float64)[self._structure.group_of]
+        return ErrorLaw.of(self._plan.guarantee.noise, asked / parts, np.ones(len(asked)), parameters)

@@ -16,6 +16,7 @@ from privcube.accuracy.published import cell_rows, group_of_cells, grouped, padd
 from privcube.accuracy.ranges import bounds
 from privcube.algebra.lattice import Floats
 from privcube.model.frame import Frame
+from privcube.model.measures.measure import cell_weights
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Queries, Table
 
@@ -28,10 +29,13 @@ def cells_table(table: Table) -> Table:
 
 
 def with_ranges(schema: Schema, table: Table, cells: Floats) -> Floats:
-    """A table from its cells, with ranges and prefixes summed."""
+    """A table from its cells, with ranges and prefixes summed, and sums of measures."""
     counts = cells
     for at, entry in enumerate(table):
-        if isinstance(entry, Axis) and entry.queries != "cells":
+        if isinstance(entry, Axis) and entry.is_measured:
+            weights = cell_weights(schema[entry.attribute], entry.queries)
+            counts = np.expand_dims(np.tensordot(counts, weights, axes=(at, 0)), at)
+        elif isinstance(entry, Axis) and entry.is_ranged:
             counts = range_sums(counts, at, entry.queries, schema[entry.attribute].ordered_cells)
     return counts
 

@@ -26,7 +26,8 @@ from privcube.errors import Plain, PlanError, counted
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
 from privcube.model.groups import BlockGroup, Group, MatrixGroup, is_structured, product_groups
-from privcube.model.rows import spread, strategy_matrix
+from privcube.model.matrices.rows import spread, strategy_matrix
+from privcube.model.measures.measure import cell_weights
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, table_cells, table_name
 
@@ -187,6 +188,8 @@ def entry_gram(attribute: Attribute, axis: Axis | None) -> Floats:
     if axis.queries == "cells":
         group_of = np.array(attribute.partition(axis.level).group_of)
         return np.asarray(group_of[:, None] == group_of, dtype=np.float64)
+    if axis.is_measured:
+        return np.multiply.outer(*(cell_weights(attribute, axis.queries),) * 2)
     scale = attribute.ordered_cells
     products = np.zeros((attribute.cells, attribute.cells))
     products[:scale, :scale] = gram(axis.queries, scale)
@@ -205,6 +208,8 @@ def query(schema: Schema, table: Table, place: Sequence[int]) -> Floats:
         own = np.ones(attribute.cells)
         if axis is not None and axis.queries == "cells":
             own = membership(attribute, axis)[place_of[attribute.name]]
+        elif axis is not None and axis.is_measured:
+            own = cell_weights(attribute, axis.queries)
         elif axis is not None:
             first, last = (ends[place_of[attribute.name]] for ends in bounds(axis.queries, attribute.ordered_cells))
             own = np.where((np.arange(attribute.cells) >= first) & (np.arange(attribute.cells) < last), 1.0, 0.0)

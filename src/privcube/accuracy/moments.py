@@ -266,7 +266,7 @@ def narrow_groups(plan: Plan) -> list[int]:
     """
     if isinstance(plan.guarantee, PureDP) and plan.laws is None:
         return []
-    variances = plan.noise_variances()
+    variances = plan.drawn_variances()
     most = _NARROW if plan.guarantee.noise == "discrete_gaussian" else 1e6 / 12
     parts = [n for n, group in enumerate(plan.groups) if has_helmert(group) and not isinstance(group, BlockGroup)]
     return [n for n in parts if 2 * variances[n] <= most]
@@ -276,9 +276,14 @@ def exact_noise_variances(plan: Plan, shares: RowShares | None = None) -> Floats
     """The variance of the noise drawn, per group.
 
     For Helmert rows it is the effective variance; in `narrow_groups` its mean over rows, weighted by `shares` where
-    these are given for an axis and level, and evenly otherwise.
+    these are given for an axis and level, and evenly otherwise. Noise is drawn on whole parts of a record, and its
+    variance is in squared records.
     """
-    continuous = plan.noise_variances()
+    return np.asarray(_exact_in_parts(plan, shares) / np.array(plan.parts, dtype=np.float64) ** 2)
+
+
+def _exact_in_parts(plan: Plan, shares: RowShares | None) -> Floats:
+    continuous = plan.drawn_variances()
     if isinstance(plan.guarantee, PureDP):
         exact = _pure_variances(plan, continuous)
         for number in narrow_groups(plan):
@@ -303,7 +308,10 @@ def exact_noise_variances(plan: Plan, shares: RowShares | None = None) -> Floats
 
 
 def helmert_variance_at_most(plan: Plan, variance: float, group: Group) -> float:
-    """An upper bound on the effective variance of all Helmert rows of a group with sigma^2: that of the first row."""
+    """An upper bound on the effective variance of all Helmert rows of a group with sigma^2: that of the first row.
+
+    Both are in squared parts of a record.
+    """
     if plan.guarantee.noise == "discrete_gaussian":
         return variance
     if has_squares(group):
@@ -325,7 +333,7 @@ def _pure_variances(plan: Plan, continuous: Floats) -> Floats:
     exact = continuous.copy()
     known: dict[float, float] = {}
     for bundle, law in zip(plan.noised_together, plan.noise_laws, strict=True):
-        scale = float(plan.noise_scale(bundle[0]))
+        scale = float(plan.drawn_scale(bundle[0]))
         if law != "max_norm":  # rounded; Helmert rows are seen to by the caller
             exact[list(bundle)] = [
                 variance if has_helmert(plan.groups[group]) else rounded_bundle_variance(variance)

@@ -28,6 +28,7 @@ from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import Plain, PlanError
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
+from privcube.model.measures.measure import cell_weights
 from privcube.model.workload import Axis, axis_cells
 
 _NOTHING: Final = 1e-12  # relative; energies below this are rounding errors
@@ -92,6 +93,8 @@ def published_rows(frame: Frame, entry: str | Axis) -> Floats | None:
         rows = np.eye(attribute.partition(level).cells)
     if group_of is not None:
         return grouped(rows, 0, group_of)
+    if axis.is_measured:
+        return np.asarray(cell_weights(attribute, axis.queries)[None] @ rows)
     running = np.vstack([np.zeros((1, rows.shape[1])), np.cumsum(rows[: attribute.ordered_cells], axis=0)])
     first, last = bounds(axis.queries, attribute.ordered_cells)
     return np.asarray(running[last] - running[first])
@@ -175,7 +178,7 @@ def mean_energies(frame: Frame, entry: str | Axis) -> Floats:
     [[0.444, 0.222], [0.222, 0.222]]
     """
     sizes = [frame.sizes[axis][: level + 1] for axis, level in frame.footprint(*_summed_from(frame, entry))]
-    if frame.kind == "tree" and group_of_cells(frame, entry) is None:
+    if frame.kind == "tree" and group_of_cells(frame, entry) is None and not Axis.of(entry).is_measured:
         queries, attribute = Axis.of(entry).queries, frame.schema[Axis.of(entry).attribute]
         _refuse_wide(attribute, sizes[0][-1])
         means = chain_energies(queries, attribute.ordered_cells, attribute.cells, sizes[0])
@@ -266,7 +269,9 @@ def _asked(frame: Frame, entry: str | Axis) -> _Asked:
     real, group_of = np.asarray(frame.positions(attribute, level), dtype=np.int64), group_of_cells(frame, entry)
     count, cells = axis_cells(frame.schema, entry), attribute.ordered_cells
     own: Floats | None = None
-    if axis.queries != "cells":
+    if axis.is_measured:
+        own = np.multiply.outer(*(cell_weights(attribute, axis.queries),) * 2)
+    elif axis.is_ranged:
         own = np.zeros((len(real), len(real)))
         own[:cells, :cells] = gram(axis.queries, cells)
     elif group_of is not None:

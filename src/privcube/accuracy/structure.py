@@ -159,7 +159,7 @@ def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
     """How strongly one axis of a table depends on the levels of the frame's axes."""
     axis = Axis.of(entry)
     attribute = frame.schema[axis.attribute]
-    if axis.queries == "cells" and (frame.kind == "binary" or has_single_cells(frame, axis)):
+    if not axis.is_ranged and (frame.kind == "binary" or has_single_cells(frame, axis)):
         return tuple(cells_part(frame, number, level) for number, level in frame.footprint(attribute, axis.level))
     if frame.kind == "binary":
         raise PlanError(
@@ -168,7 +168,7 @@ def entry_parts(frame: Frame, entry: str | Axis) -> tuple[Part, ...]:
             available=["hierarchy", "wavelet", "base_counts", "auto"],
         )
     ((number, level),) = frame.footprint(attribute, axis.level)
-    if is_padded(frame, axis):
+    if is_padded(frame, axis) or axis.is_measured:
         return (Part(number, tuple((mean_energies(frame, entry) / frame.sizes[number][level]).tolist())),)
     group_of = groups_in_place(frame, entry)
     if group_of is not None:

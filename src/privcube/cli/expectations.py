@@ -77,7 +77,7 @@ def accuracies(schema: Schema, text: str) -> list[Accuracy]:
 def targets_of(workload: Workload, wanted: Sequence[Accuracy]) -> list[Target]:
     """The accuracies as targets of their tables, or of all tables of the workload if none is named."""
     return [
-        Target(table, each.margin, each.confidence)
+        Target.of(workload, table, each.margin, each.confidence)
         for each in wanted
         for table in (workload if each.table is None else [each.table])
     ]

@@ -26,7 +26,7 @@ from privcube.linear.matrices import (
 )
 from privcube.linear.p_identity import p_identity
 from privcube.linear.recovery import optimal_recovery, predicted_variances, recovered
-from privcube.model.rows import real_columns, strategy_matrix
+from privcube.model.matrices.rows import real_columns, strategy_matrix
 
 __all__ = [
     "Grouping",

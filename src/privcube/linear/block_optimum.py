@@ -96,7 +96,7 @@ def block_weights(workload: Workload) -> tuple[Schema, dict[Contrasted, CoreWeig
     """The ordered attributes, and for every set c of categories the weights of the G_t in W_c."""
     schema = workload.schema
     axes = [entry for table in workload for entry in table if isinstance(entry, Axis)]
-    ordered = {axis.attribute for axis in axes if axis.queries != "cells" or axis.level is not None}
+    ordered = {axis.attribute for axis in axes if axis.is_ranged or axis.level is not None}
     if not ordered:
         raise PlanError("matrix", expected="ranges, prefixes or levels", available=["residual", "auto"])
     core = Schema([attribute for attribute in schema if attribute.name in ordered])

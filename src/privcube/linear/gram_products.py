@@ -18,6 +18,7 @@ import numpy as np
 from privcube.accuracy.matrix_structure import axis_of, membership, workload_gram
 from privcube.accuracy.ranges import gram_times
 from privcube.algebra.lattice import Floats
+from privcube.model.measures.measure import cell_weights
 from privcube.model.schema import Schema
 from privcube.model.workload import Table, Workload
 
@@ -55,7 +56,10 @@ def table_times(schema: Schema, table: Table, rows: Floats) -> Floats:
         axis = axis_of(table, attribute)
         if axis is None:
             found = np.broadcast_to(found.sum(axis=at, keepdims=True), found.shape)
-        elif axis.queries != "cells":
+        elif axis.is_measured:
+            weights = cell_weights(attribute, axis.queries)
+            found = np.moveaxis(np.multiply.outer(np.tensordot(found, weights, axes=(at, 0)), weights), -1, at)
+        elif axis.is_ranged:
             scale = attribute.ordered_cells
             own = np.zeros(found.shape)
             ordered = np.moveaxis(found, at, -1)[..., :scale]
@@ -73,7 +77,9 @@ def _diagonal(schema: Schema, workload: Workload) -> Floats:
         product = np.full(1, weight)
         for attribute in schema:
             axis, own = axis_of(table, attribute), np.ones(attribute.cells)
-            if axis is not None and axis.queries != "cells":
+            if axis is not None and axis.is_measured:
+                own = cell_weights(attribute, axis.queries) ** 2
+            elif axis is not None and axis.is_ranged:
                 cells = attribute.ordered_cells
                 after = np.arange(cells, 0, -1.0)
                 own[:cells] = after * np.arange(1.0, cells + 1) if axis.queries == "ranges" else after

@@ -16,7 +16,14 @@ from privcube.algebra.sparse import scipy_sparse
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import SketchGroup
-from privcube.model.rows import block_rows, helmert_level_rows, kronecker, padded_size, partition_rows, real_columns
+from privcube.model.matrices.rows import (
+    block_rows,
+    helmert_level_rows,
+    kronecker,
+    padded_size,
+    partition_rows,
+    real_columns,
+)
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload
 
@@ -90,7 +97,7 @@ def _entry_matrix(frame: Frame, name: str, axis: Axis | None) -> Any:
     attribute, size = frame.schema[name], padded_size(frame, name)
     if axis is None:
         return sparse.csr_array(np.ones((1, size)))
-    if is_padded(frame, axis) or group_of_cells(frame, axis) is not None:
+    if is_padded(frame, axis) or group_of_cells(frame, axis) is not None or axis.is_measured:
         rows = published_rows(frame, axis)
         assert rows is not None
         return sparse.csr_array(np.repeat(rows, size // rows.shape[1], axis=1))

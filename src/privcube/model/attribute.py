@@ -1,10 +1,11 @@
 """An attribute: its declared cells, how other values are handled, and its levels of detail. Zone: PUBLIC.
 
-An attribute is declared in one of four ways: `values` (strings, integers or booleans), `size` (codes 0 to size-1),
-`bins` (edges of closed-open intervals) or `dates` (periods or parts of dates). Its cells, in this order, are
-- for bins and periods with underflow="category", everything below the first;
-- the declared values, codes, bins, periods or parts;
-- for bins and periods with overflow="category", everything above the last;
+An attribute is declared in one of five ways: `values` (strings, integers or booleans), `size` (codes 0 to size-1),
+`bins` (edges of closed-open intervals), `dates` (periods or parts of dates) or `grid` (numbers to be added up; then it
+is a measure, `privcube.Measure`). Its cells, in this order, are
+- for bins, periods and grids with underflow="category", everything below the first;
+- the declared values, codes, bins, periods, parts or knots;
+- for bins, periods and grids with overflow="category", everything above the last;
 - with other="category", values that were not declared; with missing="category", missing values.
 Every cell is published whether or not it occurs, so the set of cells reveals nothing about the data. With the policy
 "drop", records with such values are not part of the release at all.
@@ -27,6 +28,7 @@ from privcube.model.amounts import Amount, decimal_text, exact
 from privcube.model.columns.dates import Dates
 from privcube.model.columns.spelling import MISSING, Case, checked_raw, cleaned
 from privcube.model.levels import TOGETHER, Chain, Level, Partition, chain_of, check_name
+from privcube.model.measures.grid import Grid
 
 Policy = Literal["refuse", "category", "drop"]
 RangePolicy = Literal["refuse", "category", "clamp", "drop"]
@@ -53,6 +55,7 @@ class Attribute:
     size: int | None
     bins: tuple[Fraction, ...] | None
     dates: Dates | None
+    grid: Grid | None
     levels: tuple[Level, ...]
     ordered: bool
     missing: Policy
@@ -75,6 +78,7 @@ class Attribute:
         size: int | None = None,
         bins: Sequence[Amount] | None = None,
         dates: Dates | None = None,
+        grid: Grid | None = None,
         levels: Iterable[Level] = (),
         ordered: bool | None = None,
         missing: Policy = "refuse",
@@ -89,7 +93,7 @@ class Attribute:
     ) -> None:
         check_name("attribute name", name)
         subject = f"attribute {name!r}"
-        ways = {"values": values, "size": size, "bins": bins, "dates": dates}
+        ways = {"values": values, "size": size, "bins": bins, "dates": dates, "grid": grid}
         declared = [way for way, given in ways.items() if given is not None]
         if len(declared) != 1:
             raise SchemaError(
@@ -108,9 +112,11 @@ class Attribute:
                 raise SchemaError(f"{subject}, {key}", expected="one that is known", given=policy, available=allowed)
         if dates is not None and not isinstance(dates, Dates):
             raise SchemaError(f"{subject}, dates", expected="privcube.Dates", given=dates)
-        has_ends = bins is not None or (dates is not None and not dates.recurs)
+        has_ends = bins is not None or grid is not None or (dates is not None and not dates.recurs)
         if not has_ends and (underflow, overflow) != ("refuse", "refuse"):
-            raise SchemaError(f"{subject}, underflow and overflow", expected="an attribute with bins or periods")
+            raise SchemaError(
+                f"{subject}, underflow and overflow", expected="an attribute with bins, periods or a grid"
+            )
         for key, flag in (("ordered", ordered), ("draft", draft), ("trim", trim)):
             if flag is not None and not isinstance(flag, bool):
                 raise SchemaError(f"{subject}, {key}", expected="true or false", given=flag)
@@ -123,6 +129,8 @@ class Attribute:
         if column is not None:
             check_name(f"{subject}, column", column)
         declared_levels = tuple(levels)
+        if grid is not None and (declared_levels or ordered):
+            raise SchemaError(f"{subject}, levels and ordered", expected="neither for a measure, which is added up")
         listed = bool(declared_levels) or "category" in (missing, other)
         if size is not None and listed and size * (1 + len(declared_levels)) > MOST_CODES:
             expected = f"at most {MOST_CODES:,} codes, once per level, if it has levels or categories"
@@ -136,7 +144,8 @@ class Attribute:
             "size": size,
             "bins": edges,
             "dates": dates,
-            "ordered": _is_ordered(checked_values) if ordered is None else ordered,
+            "grid": grid,
+            "ordered": grid is None and _is_ordered(checked_values) if ordered is None else ordered,
             "missing": missing,
             "other": other,
             "underflow": underflow,
@@ -174,9 +183,24 @@ class Attribute:
         return self.ordered_cells - self.first_declared - (self.overflow == "category")
 
     @property
+    def declared_codes(self) -> int:
+        """How many codes the declared values have: one each, but of a grid one per point."""
+        return self.declared_cells if self.grid is None else self.grid.steps + 1
+
+    @property
+    def codes(self) -> int:
+        """How many codes a record may have: one per cell, except that a grid has one for each of its points."""
+        return self.cells - self.declared_cells + self.declared_codes
+
+    @property
+    def is_measure(self) -> bool:
+        """Whether the attribute's numbers are added up."""
+        return self.grid is not None
+
+    @property
     def has_ends(self) -> bool:
         """Whether a number or date can be too small or too large for the attribute."""
-        return self.bins is not None or (self.dates is not None and not self.dates.recurs)
+        return self.bins is not None or self.grid is not None or (self.dates is not None and not self.dates.recurs)
 
     @property
     def may_refuse(self) -> bool:
@@ -250,6 +274,10 @@ class Attribute:
         extra = self._extra_labels()
         if self.size is not None:
             return (*range(self.size), *extra) if extra else range(self.size)
+        if self.grid is not None:
+            below = (f"< {decimal_text(self.grid.low)}",) * (self.underflow == "category")
+            above = (f"> {decimal_text(self.grid.high)}",) * (self.overflow == "category")
+            return (*below, *self.grid.labels, *above, *extra)
         if self.bins is not None:
             below = (f"< {decimal_text(self.bins[0])}",) * (self.underflow == "category")
             above = (f">= {decimal_text(self.bins[-1])}",) * (self.overflow == "category")

@@ -172,6 +172,13 @@ class Frame:
             axis += len(digits)
         return tuple(first)
 
+    @cached_property
+    def axis_owners(self) -> tuple[str, ...]:
+        """The attribute that every axis belongs to."""
+        if self.kind != "binary":
+            return self.schema.names
+        return tuple(own.name for own, digits in zip(self.schema, self._digits, strict=True) for _ in digits)
+
     @property
     def has_padding(self) -> bool:
         """Whether some axes have more cells than their attribute."""

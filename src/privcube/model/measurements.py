@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import PlanError
+from privcube.model.groups import group_rows
 from privcube.model.plan import Plan
 
 
@@ -17,6 +18,14 @@ class Measurements:
 
     plan: Plan
     answers: NDArray[np.int64]
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """The answers in records: those about measures are whole parts of one."""
+        if max(self.plan.parts) == 1:
+            return self.answers.astype(np.float64)
+        rows = [group_rows(self.plan.frame, group) for group in self.plan.groups]
+        return np.asarray(self.answers / np.repeat(np.array(self.plan.parts, dtype=np.float64), rows))
 
     def __post_init__(self) -> None:
         if self.answers.dtype != np.int64 or self.answers.shape != (self.plan.rows,):

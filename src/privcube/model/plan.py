@@ -30,6 +30,7 @@ from privcube.errors import Plain, PlanError
 from privcube.model.documents.plans import changed_plan, digest_of, plan_document, plan_parts
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, group_rows, has_helmert, has_squares
+from privcube.model.measures.units import parts_of_groups
 from privcube.model.noise.bundles import Gram, Law, check_law, told_by, variance_factors
 from privcube.model.noise.pairs import cost_in_shares, costs_nothing
 from privcube.model.options import PlanOptions
@@ -83,6 +84,12 @@ class Plan:
             raise PlanError("plan", expected="shares of at least 1 that cost at most the denominator")
         if len(self.table_variances) != len(self.workload):
             raise PlanError("plan", expected="a predicted variance for every table")
+        _ = self.parts  # refuses measures that divide records too finely
+
+    @cached_property
+    def parts(self) -> tuple[int, ...]:
+        """For each group, into how many parts its answers and their noise divide a record: 1 without measures."""
+        return parts_of_groups(self.frame, self.groups, self.noised_together)
 
     # Noise
 
@@ -160,11 +167,23 @@ class Plan:
         moved = squared_l2(self.guarantee, self.frame, self.groups[group])
         return moved * self._of_one_share / self.shares[group]
 
+    def drawn_scale(self, group: int) -> Fraction:
+        """The scale of the whole-number noise that is drawn for a group or its bundle, in parts of a record."""
+        return self.noise_scale(group) * self.parts[group]
+
+    def drawn_variance(self, group: int) -> Fraction:
+        """`noise_variance` of the whole-number noise that is drawn for a group, in squared parts of a record."""
+        return self.noise_variance(group) * self.parts[group] ** 2
+
     def noise_variances(self) -> NDArray[np.float64]:
         """The noise variances of all groups, as floats."""
         if self.bundles is not None:
             return np.array([float(self.noise_variance(group)) for group in range(len(self.groups))])
         return noise_variances(self.guarantee, self.frame, self.groups, self.shares, self.denominator)
+
+    def drawn_variances(self) -> NDArray[np.float64]:
+        """`drawn_variance` of all groups, as floats."""
+        return np.asarray(self.noise_variances() * np.array(self.parts, dtype=np.float64) ** 2)
 
     # Predicted error
 

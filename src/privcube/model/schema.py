@@ -100,6 +100,16 @@ class Schema:
         return tuple(attribute.name for attribute in self.attributes)
 
     @property
+    def dimensions(self) -> tuple[str, ...]:
+        """The names of the attributes that are no measures: what records are counted by."""
+        return tuple(attribute.name for attribute in self.attributes if not attribute.is_measure)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names of the measures: what is added up."""
+        return tuple(attribute.name for attribute in self.attributes if attribute.is_measure)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """How many cells each attribute has."""
         return tuple(attribute.cells for attribute in self.attributes)

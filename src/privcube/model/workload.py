@@ -5,9 +5,13 @@ at a declared level, `Axis("age", level="5-year")`, or by ranges on its scale: `
 the counts up to every cell, `queries="ranges"` the counts between any two. In code, the pair ("age", "5-year") is
 shorthand for a level. Names work, too: "sex x age", "age.5-year", "age by 5-year", "ranges of age", "total".
 
+A table may have one measure (`privcube.Measure`): then its numbers are sums, in units of the largest number in size
+that a record can have (`privcube.model.measures.measure.scale_of`), which makes sums and counts comparable. The name
+of the measure, or "sum of income", stands for `Axis("income", queries="sum")`.
+
 Order. Attributes within a table are in schema order. Tables are sorted by number of attributes, then lexicographically
-by the attributes' positions in the schema, then from fine to coarse levels, then cells, prefixes, ranges. The order of
-the request does not matter, so equal workloads compare equal.
+by the attributes' positions in the schema, then from fine to coarse levels, then cells, prefixes, ranges, sums. The
+order of the request does not matter, so equal workloads compare equal.
 """
 
 from __future__ import annotations
@@ -19,45 +23,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, NamedTuple, cast, get_args
+from typing import Final, get_args
 
-from privcube.errors import Plain, SchemaError, WorkloadError
-from privcube.model.schema import Schema, parts_of
+from privcube.errors import Plain, WorkloadError
+from privcube.model.axes import Axis as Axis
+from privcube.model.axes import Entry as Entry
+from privcube.model.axes import Queries as Queries
+from privcube.model.axes import Table as Table
+from privcube.model.axes import axis_cells as axis_cells
+from privcube.model.axes import canonical as canonical
+from privcube.model.axes import table_cells as table_cells
+from privcube.model.axes import table_name as table_name
+from privcube.model.schema import Schema
 
-Queries = Literal["cells", "prefixes", "ranges"]
 _MOST_NAMED: Final = 4  # tables named when a workload is shown
 _MOST_TABLES: Final = 2_000_000  # of a workload: a careless k or closure must not fill the memory
-
-
-class Axis(NamedTuple):
-    """One attribute of a table, at a level or by ranges."""
-
-    attribute: str
-    level: str | None = None
-    queries: Queries = "cells"
-
-    @classmethod
-    def of(cls, entry: str | Axis) -> Axis:
-        """The axis that an entry of a table denotes.
-
-        >>> Axis.of("age")
-        Axis(attribute='age', level=None, queries='cells')
-        """
-        return entry if isinstance(entry, Axis) else cls(entry)
-
-    @property
-    def name(self) -> str:
-        """The name of the axis for people, and of the column that holds its labels.
-
-        >>> Axis("age").name, Axis("age", "stage").name, Axis("age", queries="ranges").name
-        ('age', 'age by stage', 'ranges of age')
-        """
-        name = self.attribute if self.level is None else f"{self.attribute} by {self.level}"
-        return name if self.queries == "cells" else f"{self.queries} of {name}"
-
-
-Entry = str | Axis | tuple[str, str]
-Table = tuple[str | Axis, ...]
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -80,6 +60,8 @@ class Workload:
         if not weights:
             raise WorkloadError("workload", expected="at least one table", given=Plain("none"))
         _refuse_too_many(len(weights))
+        if schema.measures:
+            _refuse_measures(weights)
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "_weights", {table: weights[table] for table in sorted(weights, key=self._place)})
 
@@ -102,7 +84,7 @@ class Workload:
 
     @classmethod
     def all_kway(cls, schema: Schema, k: int) -> Workload:
-        """Qk: all tables of k attributes."""
+        """Qk: all tables of k attributes, without measures."""
         return cls(schema, dict.fromkeys(_kway(schema, k), 1.0))
 
     @classmethod
@@ -126,8 +108,8 @@ class Workload:
 
     @classmethod
     def full_cube(cls, schema: Schema) -> Workload:
-        """The data cube: every set of attributes, each at every declared level, and the grand total."""
-        return cls.closure(schema, [schema.names])
+        """The data cube: every set of attributes, each at every declared level, and the grand total; no measures."""
+        return cls.closure(schema, [schema.dimensions])
 
     @classmethod
     def closure(cls, schema: Schema, tables: Iterable[Sequence[Entry]]) -> Workload:
@@ -159,6 +141,30 @@ class Workload:
         2080
         """
         return cls.tables(schema, [_each(attributes, "ranges")])
+
+    def with_sums(self, measures: Sequence[str] | None = None, weight: float = 1.0) -> Workload:
+        """These tables, and for each of them the sums of some measures, by default of all.
+
+        A sum has this weight, times that of its table. With the default, an error of a sum matters as much as one of a
+        count if it is the same part of what a record can add.
+
+        >>> from privcube.model.measures.measure import Measure
+        >>> schema = Schema([*Schema.from_sizes({"sex": 2}), Measure("income", low=0, high=1000, step=10)])
+        >>> Workload.all_kway(schema, 1).with_sums()
+        <workload of 2 tables, 4 cells: sex, sex x sum of income>
+        """
+        names = self.schema.measures if measures is None else [measures] if isinstance(measures, str) else measures
+        times = checked_weight(weight, "weight of sums")
+        sums = {
+            canonical(self.schema, (*table, name)): own * times
+            for table, own in self._weights.items()
+            for name in names
+            if not any(Axis.of(entry).is_measured for entry in table)
+        }
+        for name in names:
+            if name not in self.schema.measures:
+                raise WorkloadError("measures", expected="a measure", given=name, available=self.schema.measures)
+        return Workload(self.schema, {**self._weights, **sums})
 
     def __or__(self, other: Workload) -> Workload:
         """The union of two workloads; a table in both has the weight from the right."""
@@ -246,108 +252,6 @@ class Workload:
         return (len(axes), positions, details)
 
 
-def canonical(schema: Schema, table: Sequence[Entry]) -> Table:
-    """A table in canonical form: in schema order, with checked axes, and plain attributes as plain names.
-
-    >>> schema = Schema.from_sizes({"sex": 2, "age": 10})
-    >>> canonical(schema, ("age", "sex")), canonical(schema, "sex x age"), canonical(schema, "total")
-    (('sex', 'age'), ('sex', 'age'), ())
-    """
-    entries = [table] if isinstance(table, str) else table
-    if not isinstance(entries, Sequence):
-        raise WorkloadError("table", expected='attribute names such as ("sex", "age"), or "sex x age"', given=table)
-    if list(entries) == ["total"] and "total" not in schema:
-        return ()
-    axes = [axis for entry in entries for axis in _checked_axes(schema, entry)]
-    names = [axis.attribute for axis in axes]
-    if len(set(names)) < len(names):
-        raise WorkloadError("table", expected="every attribute once", given=", ".join(names))
-    axes.sort(key=lambda axis: schema.position(axis.attribute))
-    return tuple(axis.attribute if axis == Axis(axis.attribute) else axis for axis in axes)
-
-
-def table_cells(schema: Schema, table: Table) -> int:
-    """How many counts a table has."""
-    return math.prod([axis_cells(schema, entry) for entry in table])
-
-
-def axis_cells(schema: Schema, entry: str | Axis) -> int:
-    """How many queries one axis of a table has."""
-    if isinstance(entry, str):
-        return schema[entry].cells
-    axis, attribute = entry, schema[entry.attribute]
-    if axis.queries == "cells":
-        return attribute.partition(axis.level).cells if axis.level else attribute.cells
-    scale = attribute.ordered_cells
-    return scale if axis.queries == "prefixes" else scale * (scale + 1) // 2
-
-
-def table_name(table: Table) -> str:
-    """The name of a table for people.
-
-    >>> table_name(("sex", Axis("age", "5-year"))), table_name((Axis("age", queries="ranges"),)), table_name(())
-    ('sex x age by 5-year', 'ranges of age', 'total')
-    """
-    if not table:
-        return "total"
-    return " x ".join(Axis.of(entry).name for entry in table)
-
-
-def _checked_axes(schema: Schema, entry: Entry) -> list[Axis]:
-    """The axes that an entry of a table denotes: one, or several if a text names several."""
-    if isinstance(entry, str):
-        if entry in schema:
-            return [Axis(entry)]
-        parts = parts_of(entry, " x ", lambda text: _named_axis(schema, text))
-        return [
-            _checked_axis(schema, _probable_axis(schema, part) if isinstance(part, str) else part) for part in parts
-        ]
-    if isinstance(entry, tuple) and 2 <= len(entry) <= 3:
-        return [_checked_axis(schema, Axis(*entry))]
-    raise WorkloadError("table", expected='attribute names or ("age", "level") pairs', given=entry)
-
-
-def _named_axis(schema: Schema, text: str) -> Axis | None:
-    named = schema.attribute_and_level(text)
-    if named is not None:
-        return Axis(named[0].name, named[1])
-    queries, _, name = text.partition(" of ")
-    return Axis(name, queries=cast(Queries, queries)) if queries in get_args(Queries) and name in schema else None
-
-
-def _probable_axis(schema: Schema, text: str) -> Axis:
-    """What an unknown name was probably meant to be, so that the error lists the right alternatives."""
-    for separator in (".", " by "):
-        name, found, level = text.partition(separator)
-        if found and name in schema:
-            return Axis(name, level)
-    return Axis(text)
-
-
-def _checked_axis(schema: Schema, axis: Axis) -> Axis:
-    try:
-        attribute = schema[axis.attribute]
-    except SchemaError:
-        raise WorkloadError(
-            "table", expected="attributes of the schema", given=axis.attribute, available=schema.names
-        ) from None
-    if axis.level is not None and axis.level not in attribute.level_names:
-        raise WorkloadError(
-            f"level of {axis.attribute!r}",
-            expected="a declared level",
-            given=axis.level,
-            available=attribute.level_names,
-        )
-    if axis.queries not in get_args(Queries):
-        raise WorkloadError("queries", expected="a known kind", given=axis.queries, available=get_args(Queries))
-    if axis.queries != "cells" and (axis.level is not None or not attribute.ordered):
-        raise WorkloadError(
-            f"{axis.queries} of {axis.attribute!r}",
-            expected="an ordered attribute (bins, integers, or ordered = true), without a level",
-        )
-    return axis
-
-
 def checked_weight(weight: object, subject: str = "weight") -> float:
     """A weight as a float; it must be finite and above 0."""
     number = not isinstance(weight, bool) and isinstance(weight, int | float)
@@ -364,13 +268,14 @@ def _each(attributes: Sequence[str], queries: Queries) -> list[Entry]:
 
 def _kway(schema: Schema, k: int, more: int = 0) -> Iterator[Table]:
     """All tables of k + more attributes."""
-    most = len(schema) - more
+    names = schema.dimensions
+    most = len(names) - more
     if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= most:
         raise WorkloadError(
-            "k", expected=f"a whole number from 0 to {most}, for a schema of {len(schema)} attributes", given=k
+            "k", expected=f"a whole number from 0 to {most}, for a schema of {len(names)} attributes", given=k
         )
-    _refuse_too_many(math.comb(len(schema), k + more))
-    return itertools.combinations(schema.names, k + more)
+    _refuse_too_many(math.comb(len(names), k + more))
+    return itertools.combinations(names, k + more)
 
 
 def _coarser(schema: Schema, entry: str | Axis) -> list[str | Axis]:
@@ -381,9 +286,20 @@ def _coarser(schema: Schema, entry: str | Axis) -> list[str | Axis]:
     if axis.level is not None:
         own = attribute.partition(axis.level)
         above = tuple(name for name in above if name != axis.level and attribute.partition(name).merges(own))
-    if axis.queries != "cells":
+    if axis.queries != "cells":  # ranges and sums
         above = ()
     return [entry, *(Axis(axis.attribute, level) for level in above)]
+
+
+def _refuse_measures(tables: Iterable[Table]) -> None:
+    for table in tables:
+        measured = [entry for entry in table if isinstance(entry, Axis) and entry.is_measured]
+        if len(measured) > 1:
+            names = ", ".join(axis.attribute for axis in measured)
+            raise WorkloadError("table", expected="one measure at most (ask for a table of each)", given=Plain(names))
+        if measured and measured[0].queries == "count":
+            expected = "sums of measures (the table without the measure has the counts)"
+            raise WorkloadError("table", expected=expected, given=Plain(measured[0].name))
 
 
 def _refuse_too_many(count: int) -> None:

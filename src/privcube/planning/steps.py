@@ -137,7 +137,7 @@ def _require_drawable(plan: Plan) -> None:
     for bundle, law in zip(plan.bundles or (), plan.noise_laws, strict=False):
         if len(bundle) > 1 and law == "max_norm":
             _, rows = slice_rows(plan.frame, [plan.groups[group] for group in bundle])
-            scale, most = plan.noise_scale(bundle[0]), largest_scale(sum(rows))
+            scale, most = plan.drawn_scale(bundle[0]), largest_scale(sum(rows))
             if scale > most:
                 raise PlanError(
                     "bundle",

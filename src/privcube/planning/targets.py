@@ -33,6 +33,7 @@ from privcube.accuracy.intervals import interval_factor, known_confidence
 from privcube.accuracy.predictor import Predictor, predictor
 from privcube.errors import Plain, PlanError
 from privcube.model.groups import is_structured
+from privcube.model.measures.measure import scale_of
 from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import ZCDP, Guarantee, pure_instead
@@ -60,11 +61,21 @@ _LITTLE: Final = 1e-6  # weight of tables without a target, relative to the larg
 
 @dataclass(frozen=True)
 class Target:
-    """A wanted margin: each number of a table is off by at most the margin at the given confidence."""
+    """A wanted margin: each number of a table is off by at most the margin at the given confidence.
+
+    That of a sum is in units of the scale of its measure.
+    """
 
     table: Table
     margin: float
     confidence: float = 0.95
+
+    @classmethod
+    def of(cls, workload: Workload, table: Sequence[Entry], margin: float, confidence: float = 0.95) -> Target:
+        """A wanted margin of the numbers as they are published."""
+        wanted = canonical(workload.schema, table)
+        number = isinstance(margin, Real) and not isinstance(margin, bool)
+        return cls(wanted, float(margin) / scale_of(workload.schema, wanted) if number else margin, confidence)
 
     def __post_init__(self) -> None:
         if isinstance(self.margin, bool) or not isinstance(self.margin, Real) or not _LEAST <= self.margin <= _MOST:
@@ -101,7 +112,7 @@ def plan_for(
     """
     if not isinstance(workload, Workload):
         raise PlanError("workload", expected="a privcube.Workload", given=workload)
-    asked = [Target(canonical(workload.schema, table), margin, confidence) for table, margin in targets.items()]
+    asked = [Target.of(workload, table, margin, confidence) for table, margin in targets.items()]
     return planned_for(workload, asked, guarantee, effort=effort, progress=progress)
 
 
@@ -214,13 +225,15 @@ def at_budget(plan: Plan, amount: Fraction) -> Plan:
 
 def margins(plan: Plan, tables: Sequence[Table], confidence: float) -> list[float]:
     """The margin of a number of each table at a confidence, taken at the largest error in the table."""
-    return _margins(plan, [Target(table, 1.0, confidence) for table in tables])
+    found = _margins(plan, [Target(table, 1.0, confidence) for table in tables])
+    return [margin * scale_of(plan.workload.schema, table) for margin, table in zip(found, tables, strict=True)]
 
 
 def std_errors(plan: Plan, tables: Sequence[Table]) -> list[float]:
     """The standard error of a number of each table, as a release states it: the root mean square over the table."""
     found = _predictor(plan, tables)
-    return [float(np.sqrt(np.mean(found.variances(table)))) for table in tables]
+    schema = plan.workload.schema
+    return [float(np.sqrt(np.mean(found.variances(table)))) * scale_of(schema, table) for table in tables]
 
 
 def _margins(plan: Plan, targets: Sequence[Target]) -> list[float]:

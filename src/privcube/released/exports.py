@@ -24,7 +24,7 @@ from privcube.progress import ERROR_BARS, PACKING, WRITING, Progress, silent, to
 from privcube.released.artifact.folder import write_alone
 from privcube.released.artifact.manifest import CONFIDENCE
 from privcube.released.artifact.table_files import TableWriter, csv_bytes, parquet_bytes, safe_text
-from privcube.released.labels import COUNT, NUMBERS, axis_labels, column_names
+from privcube.released.labels import COUNT, NUMBERS, axis_labels, column_names, labeled
 from privcube.released.release import Release, TableValues, number_columns
 
 _MOST_ROWS: Final = 1_048_576  # of a sheet, by Excel's limit
@@ -85,13 +85,14 @@ def _long(release: Release, values: list[TableValues], progress: Progress) -> An
     tables = [writer.arrow(own) for own in told(values, WRITING, progress)]
     if len(tables) == 1:
         return tables[0]
-    entries = tuple(dict.fromkeys(entry for own in values for entry in own.table))
+    entries = tuple(dict.fromkeys(entry for own in values for entry in labeled(own.table)))
     name_of = dict(zip(entries, column_names(entries), strict=True))
     which = _new_name("table", name_of.values())
     parts = []
     for own, table in zip(values, tables, strict=True):
-        numbers = table.column_names[len(own.table) :]
-        named = table.rename_columns([*(name_of[entry] for entry in own.table), *numbers])
+        attributes = labeled(own.table)
+        numbers = table.column_names[len(attributes) :]
+        named = table.rename_columns([*(name_of[entry] for entry in attributes), *numbers])
         parts.append(named.append_column(which, column_of([table_name(own.table)] * len(table))))
     joined = pa.concat_tables(parts, promote_options="default")
     numbers = [name for name in (*NUMBERS, COUNT) if name in joined.column_names]
@@ -162,7 +163,7 @@ def _dataset(release: Release, values: TableValues) -> dict[str, Any]:
     measure = _new_name("measure", names)
     columns = number_columns(values)
     dimensions = {measure: {"label": measure, "category": {"index": list(columns)}}}
-    for name, entry in zip(names, values.table, strict=True):
+    for name, entry in zip(names, labeled(values.table), strict=True):
         labels = {str(at): str(label) for at, label in enumerate(axis_labels(release.workload.schema, entry))}
         dimensions[name] = {"label": name, "category": {"index": list(labels), "label": labels}}
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)

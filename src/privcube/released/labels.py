@@ -29,6 +29,8 @@ def axis_labels(schema: Schema, entry: str | Axis) -> Sequence[Label]:
     attribute = schema[axis.attribute]
     if axis.queries == "cells":
         return attribute.labels if axis.level is None else attribute.partition(axis.level).labels
+    if axis.is_measured:
+        return [axis.queries]
     firsts, lasts = bounds(axis.queries, attribute.ordered_cells)
     pairs = zip(firsts.tolist(), lasts.tolist(), strict=True)
     return [_between(attribute.labels[first], attribute.labels[last - 1]) for first, last in pairs]
@@ -45,6 +47,8 @@ def shown_labels(schema: Schema, words: Words, entry: str | Axis) -> Sequence[La
     axis = Axis.of(entry)
     if axis.queries == "cells":
         return words.labels(schema, axis.attribute, axis.level)
+    if axis.is_measured:
+        return [axis.queries]
     firsts, lasts = bounds(axis.queries, schema[axis.attribute].ordered_cells)
     pairs = zip(firsts.tolist(), lasts.tolist(), strict=True)
     return words.run_labels(schema, axis.attribute, [(first, last - 1) for first, last in pairs])
@@ -54,10 +58,19 @@ def _between(first: Label, last: Label) -> str:
     return str(first) if first == last else f"{first} .. {last}"
 
 
+def labeled(table: Table) -> Table:
+    """The entries of a table that have a column of labels: all but a measure, which has one number.
+
+    >>> labeled(("sex", Axis("income", queries="sum")))
+    ('sex',)
+    """
+    return tuple([entry for entry in table if not Axis.of(entry).is_measured])
+
+
 def column_names(table: Table, also: Sequence[str] = ()) -> list[str]:
     """The names of the attributes' columns; underscores are added to names that are taken, by numbers or `also`."""
     names: list[str] = []
-    for entry in table:
+    for entry in labeled(table):
         name = Axis.of(entry).name
         while name in (*NUMBERS, COUNT, *also) or name in names:
             name += "_"

@@ -24,11 +24,12 @@ from privcube.errors import QueryError
 from privcube.extras import load
 from privcube.model.frame import Frame
 from privcube.model.measurements import Measurements
+from privcube.model.measures.measure import measure_of, scale_of
 from privcube.model.plan import Plan
 from privcube.model.publication.words import Words
 from privcube.model.workload import Axis, Entry, Table, Workload, canonical, table_cells, table_name
 from privcube.progress import Progress, silent
-from privcube.released.labels import COUNT, NUMBERS, SHARES, axis_labels, column_names
+from privcube.released.labels import COUNT, NUMBERS, SHARES, axis_labels, column_names, labeled
 from privcube.released.ratios import Ratios, Share, places_over, share_of, shares_of
 from privcube.released.selection import Selection, selected_cells
 
@@ -62,7 +63,10 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class TableValues:
-    """The numbers of a table: estimates, standard errors, and the half-widths of both kinds of intervals."""
+    """The numbers of a table: estimates, standard errors, and the half-widths of both kinds of intervals.
+
+    The arrays have one axis per attribute; a measure has none.
+    """
 
     table: Table
     estimate: Floats
@@ -137,16 +141,25 @@ class Release:
         errors = self._predictor.errors(wanted)
         alone = errors.half_widths(confidence) + _ROUNDING
         together = errors.half_widths(1 - (1 - confidence) / max(estimate.size, 1)) + _ROUNDING
-        found = TableValues(wanted, estimate, np.sqrt(errors.variances), alone, together)
+        found = TableValues(
+            wanted,
+            self._in_units(wanted, estimate),
+            self._in_units(wanted, np.sqrt(errors.variances)),
+            self._in_units(wanted, alone),
+            self._in_units(wanted, together),
+        )
         if shares is None:
             return found
+        if measure_of(wanted) is not None:
+            raise QueryError("shares", expected="a table of counts", given=table_name(wanted))
         return replace(
             found, shares=shares_of(self._predictor, wanted, estimate, places_over(wanted, shares), confidence)
         )
 
     def estimates(self, table: Sequence[Entry]) -> Floats:
         """The estimates of a table alone, as an array with one axis per attribute."""
-        return self._estimate(canonical(self.workload.schema, table))
+        wanted = canonical(self.workload.schema, table)
+        return self._in_units(wanted, self._estimate(wanted))
 
     def table(
         self,
@@ -178,7 +191,7 @@ class Release:
         found = self.values(table, confidence, shares)
         columns: dict[str, Any] = {}
         also = () if found.shares is None else SHARES
-        labels = [axis_labels(self.workload.schema, entry) for entry in found.table]
+        labels = [axis_labels(self.workload.schema, entry) for entry in labeled(found.table)]
         places = np.unravel_index(np.arange(found.estimate.size), found.estimate.shape) if labels else ()
         for name, own, place in zip(column_names(found.table, also), labels, places, strict=True):
             columns[name] = [own[at] for at in place]
@@ -200,7 +213,8 @@ class Release:
         found = self.values(table, confidence)
         names = column_names(found.table)
         labels = {
-            name: list(axis_labels(self.workload.schema, entry)) for name, entry in zip(names, found.table, strict=True)
+            name: list(axis_labels(self.workload.schema, entry))
+            for name, entry in zip(names, labeled(found.table), strict=True)
         }
         arrays = {
             "estimate": found.estimate,
@@ -294,7 +308,7 @@ class Release:
         return predictor(self.plan)
 
     def _recover(self, sources: Sequence[Table], progress: Progress = silent) -> dict[Table, Floats]:
-        found = self._predictor.recover(sources, self.measurements.answers.astype(np.float64), progress)
+        found = self._predictor.recover(sources, self.measurements.counts, progress)
         for counts in found.values():
             counts.setflags(
                 write=False
@@ -310,6 +324,16 @@ class Release:
                 raise self._refused(table)
             self._recovered |= self._recover([source])
         return self._predictor.derived(table, self._recovered[source])
+
+    def _typical_error(self, table: Table) -> float:
+        return float(np.sqrt(np.mean(self._predictor.variances(table)))) * scale_of(self.workload.schema, table)
+
+    def _in_units(self, table: Table, numbers: Floats) -> Floats:
+        """Numbers of a table without the axis of a measure, and sums in the units of the measure."""
+        measured = tuple(at for at, entry in enumerate(table) if Axis.of(entry).is_measured)
+        if not measured:
+            return numbers
+        return np.asarray(np.squeeze(numbers, axis=measured) * scale_of(self.workload.schema, table))
 
     def _asked(self, wheres: Sequence[Mapping[str, Selection]]) -> tuple[Table, list[Floats]]:
         """Queries as weights on one table: of cells, or of levels if cells were not measured."""
@@ -346,7 +370,7 @@ class Release:
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{html.escape(table_name(table))}</td><td>{table_cells(self.workload.schema, table):,}</td>"
-            f"<td>{float(np.sqrt(np.mean(self._predictor.variances(table)))):,.1f}</td></tr>"
+            f"<td>{self._typical_error(table):,.1f}</td></tr>"
             for table in list(self.workload)[:_MOST_SHOWN]
         )
         return (

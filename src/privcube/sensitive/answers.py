@@ -64,6 +64,22 @@ def exact_answers(
     return [found[number] for number in range(len(groups))]
 
 
+def in_parts(answers: Counts, counted_in: int, wanted: int) -> Counts:
+    """Answers in parts of a record, from answers in finer or coarser ones, exactly.
+
+    >>> in_parts(np.array([20, 40]), 10, 5).tolist()
+    [10, 20]
+    """
+    if counted_in == wanted:
+        return answers
+    if int(np.abs(answers).max(initial=0)) > _LARGEST // wanted:
+        raise PlanError("measures", expected="few enough records for answers of 62 bits; choose coarser steps")
+    found, rest = np.divmod(answers * wanted, counted_in)
+    if np.any(rest):
+        raise PlanError("answers", expected="whole numbers of parts of a record")
+    return np.asarray(found)
+
+
 def _coefficients(
     layout: Layout,
     groups: Mapping[int, QueryGroup],

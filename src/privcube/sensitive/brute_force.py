@@ -1,7 +1,8 @@
 """The price of a plan by brute force, on small domains: every record is asked about by itself. Zone: SENSITIVE.
 
 Every column of S is read off the code that answers groups, with a single record as data. It is then priced by the norm
-that the noise falls with, from the very scales that the gate hands to the samplers.
+that the noise falls with, from the very scales that the gate hands to the samplers. A record with measures is divided
+as counting divides it; some points of each grid are tried beside its knots, in whole parts of a record.
 
 See THEORY section 13.
 """
@@ -10,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations
+from functools import reduce
+from itertools import combinations, product
 from math import isqrt
 from typing import Final
 
@@ -20,12 +22,15 @@ from numpy.typing import NDArray
 from privcube.accuracy.layout import Layout
 from privcube.accuracy.privacy import is_within, may_lose_rows
 from privcube.errors import Plain, PlanError
+from privcube.model.attribute import Attribute
 from privcube.model.groups import row_weights
+from privcube.model.measures.units import parts_of
 from privcube.model.noise.bundles import Gram, GramLayout, row_squares, section_shape
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.slices import joined, shared_cells, slice_count
-from privcube.sensitive.answers import exact_answers
+from privcube.sensitive.answers import exact_answers, in_parts
+from privcube.sensitive.measures.dividing import Divided
 
 _BRUTE_FORCE_CELLS: Final = 64
 _BRUTE_FORCE_ENTRIES: Final = 20_000
@@ -39,10 +44,7 @@ def verify_by_brute_force(plan: Plan) -> None:
     cells = schema.domain_size
     if cells > _BRUTE_FORCE_CELLS or cells * plan.rows > _BRUTE_FORCE_ENTRIES:
         return
-    layout = Layout(plan.frame)
-    units = np.eye(cells, dtype=np.int64).reshape(cells, *schema.shape)
-    tables = [schema.names] * len(plan.groups)
-    columns = [exact_answers(layout, plan.groups, tables, {schema.names: unit}.__getitem__) for unit in units]
+    columns, at_knots = _columns(plan)
     if plan.guarantee.neighbors == "replace_one":
         changes = [
             [left - right for left, right in zip(one, other, strict=True)] for one, other in combinations(columns, 2)
@@ -50,10 +52,44 @@ def verify_by_brute_force(plan: Plan) -> None:
         changes += columns if may_lose_rows(plan) else []
     else:
         changes = columns
-    gram = _gram_price(plan, columns) * (2 if plan.guarantee.neighbors == "replace_one" else 1)
+    gram = _gram_price(plan, at_knots) * (2 if plan.guarantee.neighbors == "replace_one" else 1)
     dearest = max((gram + _price(plan, change) for change in changes), default=Fraction(0))
     if dearest > plan.guarantee.capacity or (dearest and not is_within(dearest, plan.guarantee)):
         raise PlanError("plan", expected="every record within the guarantee", given=Plain("one that costs more"))
+
+
+def _columns(plan: Plan) -> tuple[list[list[Integers]], list[list[Integers]]]:
+    """The answers to the groups of every single record, in parts; and of those that lie at knots, in one cell each.
+
+    The trace of a Gram bundle is linear in what a record adds, so it is enough to look at knots.
+    """
+    schema, layout = plan.workload.schema, Layout(plan.frame)
+    tables, parts = [schema.names] * len(plan.groups), parts_of(schema, schema.names)
+    columns: list[list[Integers]] = []
+    at_knots: list[list[Integers]] = []
+    for record in product(*map(_adds, schema)):
+        unit = reduce(np.multiply.outer, record)
+        answers = exact_answers(layout, plan.groups, tables, {schema.names: unit}.__getitem__)
+        columns.append([in_parts(own, parts, finer) for own, finer in zip(answers, plan.parts, strict=True)])
+        if np.count_nonzero(unit) == 1:
+            at_knots.append(columns[-1])
+    return columns, at_knots
+
+
+def _adds(attribute: Attribute) -> list[Integers]:
+    """What a record can add to the cells of an attribute: one cell, or parts of two next to each other."""
+    divided, units = Divided.of(attribute), np.eye(attribute.cells, dtype=np.int64)
+    if divided is None:
+        return list(units)
+    knots = [divided.parts * unit for unit in units]
+    last = len(units) - 1
+    inside = [code for code in range(len(divided.more)) if 0 < divided.more[code] < divided.parts]
+    tried = sorted({inside[0], inside[len(inside) // 2]}) if inside else []
+    return knots + [
+        (divided.parts - divided.more[code]) * units[divided.cell[code]]
+        + divided.more[code] * units[min(divided.cell[code] + 1, last)]
+        for code in tried
+    ]
 
 
 def _moved(plan: Plan, bundle: Sequence[int], change: Sequence[Integers]) -> int:
@@ -78,11 +114,11 @@ def _price(plan: Plan, change: Sequence[Integers]) -> Fraction:
             if law == "section":
                 _require_section(plan, bundle, change)
             if not isinstance(law, Gram):
-                total += times * _moved(plan, bundle, change) / plan.noise_scale(bundle[0])
+                total += times * _moved(plan, bundle, change) / plan.drawn_scale(bundle[0])
         return total
     mu_squared = sum(
         (
-            Fraction(times**2 * moved**2, weight) / plan.noise_variance(number)
+            Fraction(times**2 * moved**2, weight) / plan.drawn_variance(number)
             for number, group in enumerate(plan.groups)
             for moved, weight in zip(change[number].tolist(), row_weights(plan.frame, group), strict=True)
             if moved
@@ -126,7 +162,7 @@ def _trace(plan: Plan, bundle: Sequence[int], column: Sequence[Integers]) -> Fra
     for at, number in enumerate(bundle):
         entries = layout.entries(at)
         places = np.arange(slices)[:, None] * len(entries.left) + np.arange(len(entries.left))
-        squares = row_squares(layout, entries, plan.noise_variance(number))
+        squares = row_squares(layout, entries, plan.drawn_variance(number))
         rows = joined(plan.frame, groups[at], slicing, places)
         for place, moved in zip(rows.tolist(), column[number].tolist(), strict=True):
             where, entry = divmod(place, len(entries.left))

@@ -10,6 +10,9 @@ that holds the data; the two dialects differ in a few functions. `tests/every_en
 - `bins` take numbers as 64-bit floats, edges as the nearest float: text such as -1.5e3, of at most 30 digits before and
   after the point and three in the exponent, inf or Infinity; the text NaN or nan is missing. Infinities lie outside all
   bins.
+- A `grid` takes numbers as `bins` do, with low, high and step as the nearest floats. A number x between low and high
+  becomes point 0 of the grid if it is at most the float next to low + step/2, else point ceil((x - low)/step - 0.5),
+  each operation rounded to 64 bits: the nearest point, and the lower of two that are equally near.
 - `dates` take the text of a date or timestamp in the declared form, of the years 1 to 9999; a time may follow after a
   blank or T, and is needed for hours. Timestamps with a time zone are taken in UTC, text as it is written.
 - Cleaning comes first: `trim` removes blanks at both ends, `case` = "fold" makes letters small, and a spelling of
@@ -35,6 +38,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from privcube.errors import SchemaError
 from privcube.model.attribute import Attribute
 from privcube.model.columns.spelling import BLANKS, capitals
+from privcube.sensitive.measures.points import point_of_grid
 from privcube.sensitive.reading.dates import date_or_hour, number_of_period
 
 if TYPE_CHECKING:
@@ -264,14 +268,15 @@ def coded_with(
 def _expressions(attribute: Attribute, kind: ColumnKind, number: int, dialect: Dialect) -> tuple[str, str, str]:
     """What is taken from the column as v, whether it is missing as m (empty: not needed), and the code made of them."""
     column = dialect.column(attribute.column)
-    other = _decided(attribute.other, attribute.ordered_cells)
-    missing = _decided(attribute.missing, attribute.cells - 1)
+    other = _decided(attribute.other, attribute.codes - attribute.cells + attribute.ordered_cells)
+    missing = _decided(attribute.missing, attribute.codes - 1)
     v, m = f"v{number}", f"m{number}"
-    if attribute.bins is not None:
+    if attribute.bins is not None or attribute.grid is not None:
         value, absent = number_of_column(attribute, column, kind, dialect)
-        return value, absent, (
-            f"CASE WHEN {m} THEN {missing} WHEN {v} IS NULL THEN {other} ELSE {_bins(attribute, v, dialect)} END"
-        )  # fmt: skip
+        found = (
+            _bins(attribute, v, dialect) if attribute.grid is None else point_of_grid(attribute, v, _outside(attribute))
+        )
+        return value, absent, f"CASE WHEN {m} THEN {missing} WHEN {v} IS NULL THEN {other} ELSE {found} END"
     if attribute.dates is not None:
         text = _as_text(attribute, column, kind, dialect)
         value = date_or_hour(attribute.dates, text, dialect)
@@ -387,7 +392,7 @@ def _period(attribute: Attribute, value: str) -> str:
 
 def _outside(attribute: Attribute) -> tuple[str, str]:
     """The codes of what is too small and too large."""
-    first, last = attribute.first_declared, attribute.first_declared + attribute.declared_cells - 1
+    first, last = attribute.first_declared, attribute.first_declared + attribute.declared_codes - 1
     below = {"refuse": "NULL", "category": "0", "clamp": str(first), "drop": DROPPED}[attribute.underflow]
     above = {"refuse": "NULL", "category": str(last + 1), "clamp": str(last), "drop": DROPPED}[attribute.overflow]
     return below, above

@@ -4,13 +4,14 @@ Records come as one array of codes per attribute. They are gathered up to a boun
 cover (`privcube.sensitive.cover`) is counted by one key per record, chunk by chunk so that keys and counters stay in
 the cache, and its tables are summed from it. Blocks are independent and numpy counts without the interpreter's lock, so
 threads share the work. Where the whole domain is small it is counted once and the tables are summed from that.
+Records are divided by measures (`privcube.sensitive.measures.dividing`); a block has the measures of all its tables.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Final
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 
 from privcube.errors import Plain, PlanError, counted
 from privcube.progress import COUNTING, Progress, silent
-from privcube.sensitive.cover import Block, Positions, cover, increment_cost
+from privcube.sensitive.counts import LARGEST_TOTAL
+from privcube.sensitive.cover import Block, Positions, cover_by_measures, increment_cost
+from privcube.sensitive.measures.dividing import Divided, Sums, assembled, checked_parts, subsets
 
 Codes = NDArray[np.unsignedinteger]
 Counts = NDArray[np.int64]
@@ -28,7 +31,7 @@ Counts = NDArray[np.int64]
 CODES_IN_MEMORY: Final = 384 << 20  # bytes of codes gathered before they are counted
 MOST_CELLS: Final = 1 << 31  # of all tables together: 16 GiB
 _LARGEST_BASE: Final = 1 << 20
-_CHUNK: Final = 1 << 18  # records; keys and counters stay in the cache
+_CHUNK: Final = 1 << 18  # records; keys and counters stay in the cache, and floats add up their parts exactly
 _FRESH_CELLS: Final = 1 << 20  # bincount makes an array of all cells for every chunk
 
 
@@ -50,16 +53,20 @@ class TableCounter:
         codes_in_memory: int = CODES_IN_MEMORY,
         workers: int | None = None,
         blocks: Sequence[Block] | None = None,
+        divided: Mapping[int, Divided] | None = None,
     ) -> None:
         self._sizes = tuple(sizes)
+        self._divided = divided or {}
         self.cells = np.zeros(checked_cells(sizes, tables), dtype=np.int64)  # of all tables, one after another
-        self._blocks = cover(self._sizes, tables) if blocks is None else blocks
+        self._blocks = cover_by_measures(self._sizes, tables, self._divided) if blocks is None else blocks
+        parts = [checked_parts(self._measures(block.attributes), self._divided) for block in self._blocks]
+        self._parts = max(parts, default=1)
         self._base = self._base_if_cheaper()
         self._tables = tables_within(self.cells, sizes, tables)
         self._progress = progress
         self._workers = workers or os.cpu_count() or 1
         self._gathered: list[Sequence[Codes]] = []  # chunks
-        self._rows = 0
+        self._rows = self._all_rows = 0
         self._most_rows = max(codes_in_memory // max(sum(map(code_bytes, sizes)), 1), _CHUNK)
 
     def add(self, codes: Sequence[Codes]) -> None:
@@ -68,6 +75,9 @@ class TableCounter:
         for start in range(0, rows, _CHUNK):
             self._gathered.append([column[start : start + _CHUNK] for column in codes])
         self._rows += rows
+        self._all_rows += rows
+        if self._all_rows * self._parts > LARGEST_TOTAL:
+            raise PlanError("tables to count", expected="at most 2^62 parts of records in all; choose coarser steps")
         if self._rows >= self._most_rows:
             self._count_gathered()
 
@@ -83,7 +93,12 @@ class TableCounter:
     def _shape(self, attributes: Positions) -> tuple[int, ...]:
         return tuple(self._sizes[place] for place in attributes)
 
+    def _measures(self, attributes: Positions) -> Positions:
+        return tuple(place for place in attributes if place in self._divided)
+
     def _base_if_cheaper(self) -> Positions | None:
+        if self._divided:
+            return None
         everything = tuple(sorted({place for block in self._blocks for place in block.attributes}))
         cost = sum(increment_cost(self._cells(block.attributes)) for block in self._blocks)
         cells = self._cells(everything)
@@ -126,9 +141,9 @@ class TableCounter:
             self._progress(COUNTING, done, len(self._tables))
 
     def _counts(self, chunks: Sequence[Sequence[Codes]], attributes: Positions) -> Counts:
-        """The counts of a block: mixed-radix keys, counted chunk by chunk."""
-        shape, cells = self._shape(attributes), self._cells(attributes)
-        counts = np.zeros(cells, dtype=np.int64)
+        """The counts of a block: mixed-radix keys, counted chunk by chunk; with measures, their parts are added up."""
+        shape, cells, measures = self._shape(attributes), self._cells(attributes), self._measures(attributes)
+        sums = {which: np.zeros(cells, dtype=np.int64) for which in subsets(measures)}
         short = cells <= 1 << 16 and max(shape, default=1) < 1 << 16  # sizes must fit into the type of keys, too
         narrow = np.empty(_CHUNK, dtype=np.uint16 if short else np.uint32)
         wide = np.empty(_CHUNK, dtype=np.int64)  # what numpy counts; made once, as fresh memory is slow
@@ -137,14 +152,22 @@ class TableCounter:
             keys = narrow[:rows] if cells <= 1 << 32 else wide[:rows]
             keys[...] = 0
             for place in attributes:
+                codes = self._divided[place].cell[chunk[place]] if place in self._divided else chunk[place]
                 np.multiply(keys, self._sizes[place], out=keys, casting="unsafe")
-                np.add(keys, chunk[place], out=keys, casting="unsafe")
+                np.add(keys, codes, out=keys, casting="unsafe")
             wide[:rows] = keys
-            if cells <= _FRESH_CELLS:
-                counts += np.bincount(wide[:rows], minlength=cells)
+            self._add_up(sums, wide[:rows], {place: self._divided[place].more[chunk[place]] for place in measures})
+        return assembled({which: each.reshape(shape) for which, each in sums.items()}, attributes, self._divided)
+
+    def _add_up(self, sums: Sums, keys: Counts, more: Mapping[int, Counts]) -> None:
+        """Add the records of a chunk to the sums of a block."""
+        for which, counts in sums.items():
+            parts = math.prod([more[place] for place in which]) if which else None
+            if len(counts) <= _FRESH_CELLS:
+                found = np.bincount(keys, parts, minlength=len(counts))
+                counts += found if parts is None else found.astype(np.int64)
             else:
-                np.add.at(counts, wide[:rows], 1)
-        return counts.reshape(shape)
+                np.add.at(counts, keys, 1 if parts is None else parts)
 
 
 def summed(counts: Counts, attributes: Positions, kept: Positions) -> Counts:

@@ -9,7 +9,7 @@ tried from several starting orders, is within a few per cent of what long search
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import combinations
@@ -53,6 +53,27 @@ def cover(sizes: Sequence[int], tables: Sequence[Positions]) -> list[Block]:
     orders = [wanted, *(_scattered(wanted, start) for start in range(1, starts))]
     tried = [_greedy(sizes, order, limit) for limit in _LIMITS for order in orders]
     return min(tried, key=lambda blocks: sum(increment_cost(_cells(sizes, block.attributes)) for block in blocks))
+
+
+def cover_by_measures(sizes: Sequence[int], tables: Sequence[Positions], measures: Collection[int]) -> list[Block]:
+    """A cover in which the tables of a block have the same measures, which are counted otherwise than attributes.
+
+    >>> cover_by_measures([2, 3, 2], [(0,), (0, 2), (1, 2)], {2})
+    [Block(attributes=(0,), tables=((0,),)), Block(attributes=(0, 1, 2), tables=((0, 2), (1, 2)))]
+    """
+    having: dict[Positions, list[Positions]] = {}
+    for table in tables:
+        own = tuple(place for place in table if place in measures)
+        having.setdefault(own, []).append(tuple(place for place in table if place not in measures))
+    return [
+        Block(_with(block.attributes, own), tuple(_with(table, own) for table in block.tables))
+        for own, rest in having.items()
+        for block in cover(sizes, rest)
+    ]
+
+
+def _with(table: Positions, measures: Positions) -> Positions:
+    return tuple(sorted((*table, *measures)))
 
 
 def _cells(sizes: Sequence[int], attributes: Positions) -> int:

@@ -133,6 +133,6 @@ def described(connection: duckdb.DuckDBPyConnection, source: str) -> Columns:
 def narrow_codes(attributes: Sequence[Attribute]) -> str:
     """SQL for the codes c0, c1, ... of these attributes as columns of as few bytes as hold them."""
     return ", ".join(
-        f"CAST(c{number} AS {_CODE_TYPES[code_bytes(attribute.cells)]}) AS c{number}"
+        f"CAST(c{number} AS {_CODE_TYPES[code_bytes(attribute.codes)]}) AS c{number}"
         for number, attribute in enumerate(attributes)
     )

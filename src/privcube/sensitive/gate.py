@@ -45,21 +45,21 @@ from privcube.model.groups import (
     Block,
     BlockGroup,
     Group,
-    MatrixGroup,
-    SketchGroup,
     group_rows,
-    product_groups,
     row_weights,
 )
 from privcube.model.measurements import Measurements
+from privcube.model.measures.units import group_attributes, parts_of
 from privcube.model.noise.bundles import Gram, GramLayout, row_squares, section_shape
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
+from privcube.model.schema import Schema
 from privcube.model.slices import joined, shared_cells, slice_count, slice_rows
 from privcube.progress import Progress, silent
 from privcube.sensitive import noise
-from privcube.sensitive.answers import exact_answers
+from privcube.sensitive.answers import exact_answers, in_parts
 from privcube.sensitive.brute_force import verify_by_brute_force
+from privcube.sensitive.counts import LARGEST_TOTAL
 from privcube.sensitive.engine import CountRequest, Engine, Ledger
 from privcube.sensitive.noise.bits import system_words
 from privcube.sensitive.noise.gaussian import check_variance
@@ -180,6 +180,8 @@ def measure(
     if person is None and plan.guarantee.max_rows_per_person > 1:
         raise PlanError("person", expected="the column of the protected person, as each may have several rows")
     tables, table_of = _tables_for(plan)
+    if max(plan.parts) > 1 and () not in tables:
+        tables = (*tables, ())  # the number of records, to compare the parts of all tables with
     request = CountRequest(
         schema=schema,
         tables=tables,
@@ -190,11 +192,37 @@ def measure(
     engine.prepare(request)
     ledger.afford(plan.digest, plan.guarantee)
     counts = engine.count(request, progress)
-    exact = np.concatenate(exact_answers(Layout(plan.frame), _pieces(plan), table_of, counts.for_the_gate))
+    if max(plan.parts) > 1:
+        _require_whole_records(schema, tables, counts.for_the_gate)
+    pieces, groups = _pieces(plan)
+    answers = exact_answers(Layout(plan.frame), pieces, table_of, counts.for_the_gate)
+    exact = np.concatenate(
+        [
+            in_parts(own, parts_of(schema, table), plan.parts[group])
+            for own, table, group in zip(answers, table_of, groups, strict=True)
+        ]
+    )
     if exact.dtype != np.int64:  # the guarantee of whole-number noise is for whole numbers only
         raise PlanError("answers", expected="whole numbers of 64 bits")
     ledger.charge(plan.digest, plan.guarantee)
     return Measurements(plan, exact + _noise(plan, noise_from or SystemNoise()))
+
+
+def _require_whole_records(
+    schema: Schema, tables: Sequence[tuple[str, ...]], counts_of: Callable[[tuple[str, ...]], Integers]
+) -> None:
+    """Refuse tables in which records have not added exactly their parts: the total of each must be known.
+
+    Each record adds at least 0 to every cell, so if all add up to what they should, no sum can have been too large for
+    64 bits before, and none of the records can have added more than its parts unless another added less.
+    """
+    records = int(counts_of(()).sum())
+    for table in tables:
+        parts = parts_of(schema, table)
+        if records * parts > LARGEST_TOTAL:
+            raise PlanError("measures", expected="at most 2^62 parts of records; choose coarser steps")
+        if int(counts_of(table).sum()) != records * parts:
+            raise PlanError(f"counts of {' x '.join(table)}", expected="the same parts of every record, in all")
 
 
 def _noise(plan: Plan, source: Noise) -> Integers:
@@ -215,9 +243,9 @@ def _noise(plan: Plan, source: Noise) -> Integers:
             (group,) = bundle
             drawn[group] = np.zeros(rows[group], dtype=np.int64)
             if pure:
-                alike[plan.noise_scale(group)].append((group, slice(None), rows[group]))
+                alike[plan.drawn_scale(group)].append((group, slice(None), rows[group]))
                 continue
-            weights, variance = row_weights(plan.frame, plan.groups[group]), plan.noise_variance(group)
+            weights, variance = row_weights(plan.frame, plan.groups[group]), plan.drawn_variance(group)
             if weights not in places:
                 places[weights] = _places(weights)
             for weight, place in places[weights]:
@@ -251,7 +279,7 @@ def _bundle_noise(plan: Plan, bundle: Sequence[int], source: Noise) -> dict[int,
     groups = [plan.groups[group] for group in bundle]
     slicing = shared_cells(groups)
     count, rows = slice_rows(plan.frame, groups)
-    draws = [source.max_norm(plan.noise_scale(bundle[0]), rows) for _ in range(count)]
+    draws = [source.max_norm(plan.drawn_scale(bundle[0]), rows) for _ in range(count)]
     return {
         group: joined(plan.frame, plan.groups[group], slicing, np.stack(slices))
         for group, slices in zip(bundle, zip(*draws, strict=True), strict=True)
@@ -263,7 +291,7 @@ def _section_noise(plan: Plan, bundle: Sequence[int], source: Noise) -> dict[int
     groups = [plan.groups[group] for group in bundle]
     slicing, shape = shared_cells(groups), section_shape(plan.frame, groups)
     bound, free = ([shape.rows[at] for at in own] for own in (shape.bound, shape.free))
-    draws = source.section(plan.noise_scale(bundle[0]), bound, free, slice_count(plan.frame, slicing))
+    draws = source.section(plan.drawn_scale(bundle[0]), bound, free, slice_count(plan.frame, slicing))
     return {
         bundle[at]: joined(plan.frame, groups[at], slicing, rows)
         for at, rows in zip([0, *shape.bound, *shape.free], draws, strict=True)
@@ -277,7 +305,7 @@ def _gram_noise(plan: Plan, bundle: Sequence[int], source: Noise) -> dict[int, I
     entries = [layout.entries(at) for at in range(len(groups))]
     squares: list[Fraction] = []
     for at, own in enumerate(bundle):
-        squares += row_squares(layout, entries[at], plan.noise_variance(own))
+        squares += row_squares(layout, entries[at], plan.drawn_variance(own))
     number = {square: at for at, square in enumerate(dict.fromkeys(squares))}
     which = np.array([number[square] for square in squares], dtype=np.int64)
     left, right = (np.concatenate([each[side] for each in entries]) for side in (0, 1))
@@ -289,27 +317,20 @@ def _gram_noise(plan: Plan, bundle: Sequence[int], source: Noise) -> dict[int, I
     }
 
 
-def _pieces(plan: Plan) -> list[Group | Block]:
-    """The groups, with blocks one by one: each is answered from a table of its own attributes."""
-    return [piece for group in plan.groups for piece in (group.blocks if isinstance(group, BlockGroup) else (group,))]
+def _pieces(plan: Plan) -> tuple[list[Group | Block], list[int]]:
+    """The groups, with blocks one by one: each is answered from a table of its own attributes. And whose they are."""
+    pieces: list[Group | Block] = []
+    groups = []
+    for number, group in enumerate(plan.groups):
+        own = group.blocks if isinstance(group, BlockGroup) else (group,)
+        pieces += own
+        groups += [number] * len(own)
+    return pieces, groups
 
 
 def _tables_for(plan: Plan) -> tuple[tuple[tuple[str, ...], ...], list[tuple[str, ...]]]:
     """The tables to count, none inside another, and for each piece of a group the one it is answered from."""
-    names = plan.workload.schema.names
-    owner = [name for attribute in plan.workload.schema for name in [attribute.name] * _axes_of(plan, attribute.name)]
-
-    def attributes(group: Group | Block) -> tuple[str, ...]:
-        if isinstance(group, SketchGroup):
-            return names
-        if isinstance(group, Block):
-            return tuple(name for name in names if name in group.matrix.attributes or name in group.contrasted)
-        if isinstance(group, MatrixGroup):
-            return group.attributes
-        (parts,) = product_groups([group])
-        return tuple(dict.fromkeys(owner[part.axis] for part in parts))
-
-    wanted = [attributes(piece) for piece in _pieces(plan)]
+    wanted = [group_attributes(plan.frame, piece) for piece in _pieces(plan)[0]]
     covered: dict[tuple[str, ...], tuple[str, ...]] = {}
     kept = []
     for table in sorted(set(wanted), key=len, reverse=True):
@@ -321,7 +342,3 @@ def _tables_for(plan: Plan) -> tuple[tuple[tuple[str, ...], ...], list[tuple[str
             for smaller in combinations(table, size):
                 covered.setdefault(smaller, table)
     return tuple(kept), [covered[table] for table in wanted]
-
-
-def _axes_of(plan: Plan, name: str) -> int:
-    return len(plan.frame.footprint(plan.workload.schema[name])) if plan.frame.kind == "binary" else 1

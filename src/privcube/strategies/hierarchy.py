@@ -35,7 +35,7 @@ def frame_of(workload: Workload, branching: int = 2) -> Frame:
 def ranged(workload: Workload) -> frozenset[str]:
     """The attributes that some table queries by ranges or prefixes."""
     axes = (entry for table in workload for entry in table if isinstance(entry, Axis))
-    return frozenset(axis.attribute for axis in axes if axis.queries != "cells")
+    return frozenset(axis.attribute for axis in axes if axis.is_ranged)
 
 
 def _levels(frame: Frame, table: Table) -> list[QueryGroup]:
@@ -44,6 +44,6 @@ def _levels(frame: Frame, table: Table) -> list[QueryGroup]:
     for entry in table:
         axis = Axis.of(entry)
         ((number, finest),) = frame.footprint(frame.schema[axis.attribute], axis.level)
-        lowest = finest if axis.queries == "cells" else 0
+        lowest = 0 if axis.is_ranged else finest
         choices.append([(GroupPart(number, level),) if level else () for level in range(lowest, finest + 1)])
     return [tuple(itertools.chain(*choice)) for choice in itertools.product(*choices)]

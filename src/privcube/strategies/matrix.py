@@ -146,6 +146,8 @@ def _coarse_entry(attribute: Attribute, axis: Axis | None, share: float) -> Floa
         return np.ones((1, attribute.cells))
     if axis.queries == "cells":
         return membership(attribute, axis)
+    if axis.is_measured:
+        return np.eye(attribute.cells)
     scale = attribute.ordered_cells
     count = ceil(share * sqrt(scale))
     middle = (np.arange(count) + 0.5) * scale / count

@@ -25,6 +25,7 @@ from privcube.accuracy.ranges import bounds
 from privcube.algebra.lattice import Floats
 from privcube.algebra.residuals import helmert_rows
 from privcube.model.groups import block_rows, row_weights
+from privcube.model.measures.measure import cell_weights
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Table, table_cells
 from privcube.progress import RECOVERING, Progress, silent
@@ -167,6 +168,8 @@ class BlockForm:
         attribute = self._plan.workload.schema[axis.attribute]
         if axis.queries == "cells":
             return membership(attribute, axis)
+        if axis.is_measured:
+            return cell_weights(attribute, axis.queries)[None]
         cells = np.arange(attribute.cells)
         first, last = bounds(axis.queries, attribute.ordered_cells)
         return np.asarray((cells >= first[:, None]) & (cells < last[:, None]), dtype=np.float64)
@@ -219,23 +222,23 @@ class BlockForm:
     @cached_property
     def _drawn(self) -> dict[Contrasted, Floats]:
         """The variance of the noise drawn on the Helmert rows of each block."""
-        noise, variance = self._plan.guarantee.noise, float(self._plan.noise_variance(0))
+        noise, variance = self._plan.guarantee.noise, float(self._plan.drawn_variance(0))
         found = {}
         for contrasted, weights in self._weights.items():
             drawn = variance * weights + (1 / 12 if noise == "rounded_gaussian" else 0.0)
             for weight in np.unique(weights[variance * weights < _NARROW]).tolist():
                 drawn[weights == weight] = drawn_variance(noise, variance * weight)
-            found[contrasted] = drawn
+            found[contrasted] = drawn / self._plan.parts[0] ** 2
         return found
 
     def _law(self, table: Table, asked: dict[Contrasted, Floats]) -> ErrorLaw:
         """The law of a sum with these weights on the rows of each block."""
-        variance, noise = float(self._plan.noise_variance(0)), self._plan.guarantee.noise
+        variance, noise, parts = float(self._plan.drawn_variance(0)), self._plan.guarantee.noise, self._plan.parts[0]
         within = list(self._structure.within(table))
         times = [len(asked[each]) // len(self._weights[each]) for each in within]
         rows = np.concatenate([asked[each] for each in within])
         if variance > _WIDE:
             drawn = np.concatenate([np.tile(self._drawn[each], n) for each, n in zip(within, times, strict=True)])
-            return ErrorLaw(float(rows**2 @ drawn), 0.0, float(np.abs(rows).max(initial=0.0)))
+            return ErrorLaw(float(rows**2 @ drawn), 0.0, float(np.abs(rows).max(initial=0.0)) / parts)
         weights = np.concatenate([np.tile(self._weights[each], n) for each, n in zip(within, times, strict=True)])
-        return ErrorLaw.of(noise, rows, np.ones(len(rows)), variance * weights)
+        return ErrorLaw.of(noise, rows / parts, np.ones(len(rows)), variance * weights)

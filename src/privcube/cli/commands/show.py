@@ -99,7 +99,9 @@ def _values(release: Release, words: tuple[str, ...], confidence: float) -> Tabl
 
 def show_table(release: Release, values: TableValues, confidence: float, rows: int) -> None:
     """Print a table in long form, one line per number."""
+    from privcube.model.measures.measure import measure_of
     from privcube.model.workload import Axis, table_name
+    from privcube.released.labels import labeled
 
     cells, places = values.estimate.size, places_for(float(values.std_error.min()))
     name, sure = table_name(values.table), percent(confidence)
@@ -111,12 +113,12 @@ def show_table(release: Release, values: TableValues, confidence: float, rows: i
             _rows(release, values, rows or cells), _counts(values), strict=False
         )
     ]
-    names = [Axis.of(entry).name for entry in values.table]
+    names = [Axis.of(entry).name for entry in labeled(values.table)]
     counted = () if values.count is None else ("count",)
     say_columns((*names, *counted, "estimate", "margin", "std. error"), lines, left=len(names))
     if len(lines) < cells:
         say(f"... and {count_of(cells - len(lines), 'more line')} (--rows 0 shows all)")
-    if float(values.estimate.min()) < 0:
+    if float(values.estimate.min()) < 0 and measure_of(values.table) is None:
         say()
         say("Negative numbers are small counts with noise; they are kept so that sums are right on average.")
     if values.count is not None:
@@ -131,8 +133,9 @@ def show_table(release: Release, values: TableValues, confidence: float, rows: i
 def table_document(release: Release, values: TableValues, confidence: float) -> dict[str, Any]:
     """A table as a document for programs."""
     from privcube.model.workload import Axis, table_name
+    from privcube.released.labels import labeled
 
-    names = [Axis.of(entry).name for entry in values.table]
+    names = [Axis.of(entry).name for entry in labeled(values.table)]
     return {
         "table": table_name(values.table),
         "guarantee": str(release.plan.guarantee),
@@ -167,15 +170,14 @@ def _rows(release: Release, values: TableValues, most: int) -> Iterator[tuple[li
     """The labels and numbers of the first cells."""
     import numpy as np
 
-    from privcube.released.labels import axis_labels
+    from privcube.released.labels import axis_labels, labeled
 
     shown = min(most, values.estimate.size)
-    places = np.unravel_index(np.arange(shown), values.estimate.shape) if values.table else ()
+    entries = labeled(values.table)
+    places = np.unravel_index(np.arange(shown), values.estimate.shape) if entries else ()
     labels = [
         [own[at] for at in place.tolist()]
-        for own, place in zip(
-            [axis_labels(release.workload.schema, entry) for entry in values.table], places, strict=True
-        )
+        for own, place in zip([axis_labels(release.workload.schema, entry) for entry in entries], places, strict=True)
     ]
     arrays = (values.estimate, values.std_error, values.margin, values.margin_all)
     numbers = zip(*(array.ravel()[:shown].tolist() for array in arrays), strict=True)

@@ -14,19 +14,25 @@ from privcube.model.columns.dates import Dates
 from privcube.model.documents.toml_reader import Section
 from privcube.model.documents.value_files import joined_spellings, values_in
 from privcube.model.levels import Level
+from privcube.model.measures.grid import Grid
 from privcube.model.schema import Schema
 
 _POLICY_KEYS: Final = ("missing", "other", "underflow", "overflow")
 _DECLARED_KEYS: Final = ("name", "values", "size", "bins", "dates")
+_GRID_KEYS: Final = ("low", "high", "step", "knots")
 _CLEANING_KEYS: Final = ("column", "trim", "case", "raw")
 _DATE_KEYS: Final = ("by", "first", "last", "format")
 ATTRIBUTE_KEYS: Final = (*_DECLARED_KEYS, "levels", "ordered", *_POLICY_KEYS, *_CLEANING_KEYS, "draft")
 _LEVEL_KEYS: Final = ("name", "groups", "width", "bins", "by", "of")
 _WORD_KEYS: Final = ("title", "description", "labels")  # words are not part of a plan
 SPEC_ATTRIBUTE_KEYS: Final = (*ATTRIBUTE_KEYS, "values_from", *_WORD_KEYS)  # a plan contains the values themselves
+PLAN_ATTRIBUTE_KEYS: Final = (*ATTRIBUTE_KEYS, "grid")  # a spec declares measures by themselves
+MEASURE_KEYS: Final = ("name", *_GRID_KEYS, *_POLICY_KEYS, "column", "trim", "raw", "draft", "title", "description")
 
 
-def schema_from(sections: Sequence[Section], where: Any, folder: Path | None = None) -> Schema:
+def schema_from(
+    sections: Sequence[Section], where: Any, folder: Path | None = None, measures: Sequence[Section] = ()
+) -> Schema:
     """The schema that sections and conditions declare, if the codes that it writes out are not too many.
 
     With a folder they are those of a spec there, which may have words; without, those of a plan.
@@ -40,7 +46,8 @@ def schema_from(sections: Sequence[Section], where: Any, folder: Path | None = N
     if codes > MOST_CODES:
         expected = f"at most {MOST_CODES:,} codes of attributes with levels or categories, once per level"
         raise SpecError("attributes", expected=expected, given=Plain(counted(codes)))
-    return Schema((attribute_from(section, folder) for section in sections), where=where)
+    attributes = [attribute_from(section, folder) for section in sections]
+    return Schema([*attributes, *map(measure_from, measures)], where=where)
 
 
 def attribute_from(section: Section, folder: Path | None = None) -> Attribute:
@@ -70,6 +77,7 @@ def attribute_from(section: Section, folder: Path | None = None) -> Attribute:
         size=section.raw("size", None),
         bins=section.raw("bins", None),
         dates=_dates(section) if "dates" in section.given else None,
+        grid=_grid(section.section("grid", _GRID_KEYS), section.text("name")) if "grid" in section.given else None,
         levels=levels,
         ordered=section.flag("ordered", None),
         trim=section.flag("trim", False),
@@ -77,6 +85,28 @@ def attribute_from(section: Section, folder: Path | None = None) -> Attribute:
         draft=section.flag("draft", False),
         **cast(Any, words),
     )
+
+
+def measure_from(section: Section) -> Attribute:
+    """The measure that a section declares."""
+    policies = {"underflow": "clamp", "overflow": "clamp"}
+    words = {key: section.text(key) for key in (*_POLICY_KEYS, "column") if key in section.given}
+    return Attribute(
+        section.text("name"),
+        grid=_grid(section, section.text("name")),
+        trim=section.flag("trim", False),
+        raw=section.raw("raw", ()),
+        draft=section.flag("draft", False),
+        **cast(Any, policies | words),
+    )
+
+
+def _grid(section: Section, name: str) -> Grid:
+    ends = {key: section.raw(key) for key in ("low", "high", "step")}
+    try:
+        return Grid(**ends, knots=section.raw("knots", ()))
+    except SchemaError as problem:
+        raise SchemaError(f"measure {name!r}, {problem.subject}", expected=problem.expected) from None
 
 
 def _dates(section: Section) -> Dates:
@@ -102,6 +132,7 @@ def attribute_document(attribute: Attribute) -> dict[str, Any]:
             "size": attribute.size,
             "bins": None if attribute.bins is None else [_number(edge) for edge in attribute.bins],
             "dates": None if attribute.dates is None else attribute.dates.document,
+            "grid": None if attribute.grid is None else attribute.grid.document,
             "ordered": attribute.ordered,
             "missing": attribute.missing,
             "other": attribute.other,
@@ -129,6 +160,16 @@ def attribute_document(attribute: Attribute) -> dict[str, Any]:
             for level in attribute.levels
         ]
     return document
+
+
+def measure_document(attribute: Attribute) -> dict[str, Any]:
+    """The section of a spec that declares a measure."""
+    document = attribute_document(attribute)
+    return {"name": document.pop("name"), **document.pop("grid"), **_without(document, ("ordered",))}
+
+
+def _without(document: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key not in keys}
 
 
 def where_document(schema: Schema) -> dict[str, Any]:

@@ -250,13 +250,13 @@ def _adds_up(frame: Frame, table: Table, levels: dict[int, int] | None) -> bool:
         return False
     for axis in map(Axis.of, table):
         ((number, level),) = frame.footprint(frame.schema[axis.attribute], axis.level)
-        if axis.queries == "cells" and levels.get(number, 0) < level:
+        if not axis.is_ranged and levels.get(number, 0) < level:
             return False
     return True
 
 
 def _has_leaves(frame: Frame, table: Table, levels: Sequence[dict[int, int] | None]) -> bool:
     """Whether some group has the cells of every attribute by ranges, from which any range can be added up."""
-    ranged = [axis for axis in map(Axis.of, table) if axis.queries != "cells"]
+    ranged = [axis for axis in map(Axis.of, table) if axis.is_ranged]
     finest = dict(frame.footprint(frame.schema[axis.attribute])[0] for axis in ranged)
     return any(own is not None and all(own.get(axis, 0) == level for axis, level in finest.items()) for own in levels)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from privcube.errors import Plain, PlanError
 from privcube.model.amounts import decimal_text
-from privcube.model.documents.attributes import ATTRIBUTE_KEYS, attribute_document, schema_from, where_document
+from privcube.model.documents.attributes import PLAN_ATTRIBUTE_KEYS, attribute_document, schema_from, where_document
 from privcube.model.documents.json_reader import strict_json
 from privcube.model.documents.plan_groups import (
     group_document,
@@ -117,7 +117,7 @@ def changed_plan() -> PlanError:
 
 def _parts(document: dict[str, Any]) -> dict[str, Any]:
     plan = Section("", document, _KEYS)
-    schema = schema_from(plan.sections("attributes", ATTRIBUTE_KEYS), plan.raw("where", None))
+    schema = schema_from(plan.sections("attributes", PLAN_ATTRIBUTE_KEYS), plan.raw("where", None))
     guarantee = plan.section("guarantee", ("amounts", "neighbors", "max_rows_per_person", "calibration", "row"))
     amounts = guarantee.section("amounts", _AMOUNTS).amounts(_AMOUNTS)
     options = plan.section("options", _OPTIONS)

@@ -28,6 +28,8 @@ class WorkloadRequest:
         "prefixes",
         "ranges",
         "tables",
+        "measures",
+        "measure_weight",
     )
 
     all_kway: tuple[int, ...] = ()
@@ -38,6 +40,8 @@ class WorkloadRequest:
     prefixes: tuple[tuple[str, ...], ...] = ()
     ranges: tuple[tuple[str, ...], ...] = ()
     tables: tuple[tuple[tuple[Entry, ...], float], ...] = ()
+    measures: tuple[str, ...] = ()  # whose sums are wanted beside every table without a measure
+    measure_weight: float = 1.0
 
     def workload(self, schema: Schema) -> Workload:
         """The requested tables."""
@@ -47,7 +51,7 @@ class WorkloadRequest:
         whole = parts[0]
         for part in parts[1:]:
             whole = whole | part
-        return whole
+        return whole.with_sums(self.measures, self.measure_weight) if self.measures else whole
 
     def _parts(self, schema: Schema) -> Iterator[Workload]:
         yield from (Workload.all_kway(schema, k) for k in self.all_kway)
@@ -76,7 +80,13 @@ class WorkloadRequest:
             closure=tuple(_entries(section, "closure", item) for item in section.array("closure")),
             prefixes=_name_lists(section, "prefixes"),
             ranges=_name_lists(section, "ranges"),
-            tables=tuple(_weighted(section, index, item) for index, item in enumerate(section.array("tables"))),
+            tables=tuple(
+                table
+                for index, item in enumerate(section.array("tables"))
+                for table in weighted_tables(section, index, item)
+            ),
+            measures=_names(section, "measures"),
+            measure_weight=_weight(section, "measure_weight"),
         )
 
     def to_document(self) -> dict[str, Any]:
@@ -99,6 +109,10 @@ class WorkloadRequest:
                 written(table) if weight == 1.0 else {"attributes": written(table), "weight": weight}
                 for table, weight in self.tables
             ]
+        if self.measures:
+            document["measures"] = list(self.measures)
+        if self.measure_weight != 1.0:
+            document["measure_weight"] = self.measure_weight
         return document
 
 
@@ -107,6 +121,18 @@ def _whole_numbers(section: Section, key: str) -> tuple[int, ...]:
     if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
         raise SpecError(section.path(key), expected="a list of whole numbers such as [1, 2]", given=values)
     return tuple(values)
+
+
+def _names(section: Section, key: str) -> tuple[str, ...]:
+    names = section.array(key)
+    if not all(isinstance(name, str) for name in names):
+        raise SpecError(section.path(key), expected='a list of names such as ["income"]', given=names)
+    return tuple(names)
+
+
+def _weight(section: Section, key: str) -> float:
+    weight = section.raw(key, 1.0)
+    return checked_weight(float(weight) if isinstance(weight, Decimal) else weight, section.path(key))
 
 
 def _name_lists(section: Section, key: str) -> tuple[tuple[str, ...], ...]:
@@ -140,15 +166,18 @@ def _entries(section: Section, key: str, value: object) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _weighted(section: Section, index: int, value: object) -> tuple[tuple[Entry, ...], float]:
+def weighted_tables(section: Section, index: int, value: object) -> list[tuple[tuple[Entry, ...], float]]:
+    """A table with its weight and, if it has measures, one with each of them; with `counts = false`, those alone."""
     key = f"tables[{index}]"
     if not isinstance(value, dict):
-        return _entries(section, key, value), 1.0
-    table = Section(section.path(key), value, ("attributes", "weight", "title"))
-    weight = table.raw("weight", 1.0)
-    number = float(weight) if isinstance(weight, Decimal) else weight
+        return [(_entries(section, key, value), 1.0)]
+    table = Section(section.path(key), value, ("attributes", "weight", "measures", "measure_weight", "counts", "title"))
     entries = _entries(section, f"{key}.attributes", table.raw("attributes"))
-    return entries, checked_weight(number, table.path("weight"))
+    weight, times, names = _weight(table, "weight"), _weight(table, "measure_weight"), _names(table, "measures")
+    sums = [((*entries, name), weight * times) for name in names]
+    if not names and ("counts" in table.given or "measure_weight" in table.given):
+        raise SpecError(table.path("measures"), expected="the measures that counts and measure_weight are about")
+    return [*([(entries, weight)] if table.flag("counts", True) else []), *sums]
 
 
 def written(table: tuple[Entry, ...]) -> list[Any]:

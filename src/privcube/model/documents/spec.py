@@ -17,8 +17,10 @@ from privcube.errors import GuaranteeError, Plain, SpecError
 from privcube.model.amounts import Amount, decimal_text
 from privcube.model.columns.text_files import TextFile
 from privcube.model.documents.attributes import (
+    MEASURE_KEYS,
     SPEC_ATTRIBUTE_KEYS,
     attribute_document,
+    measure_document,
     present,
     schema_from,
     where_document,
@@ -217,7 +219,18 @@ class Spec:
 
 
 def _from_document(document: dict[str, Any], folder: Path) -> Spec:
-    sections = ("about", "data", "privacy", "attributes", "workload", "plan", "output", "known", "impossible")
+    sections = (
+        "about",
+        "data",
+        "privacy",
+        "attributes",
+        "measures",
+        "workload",
+        "plan",
+        "output",
+        "known",
+        "impossible",
+    )
     root = Section("", document, sections)
     output = root.section("output", _OUTPUT, required=False)
     known = ("source", "dataset", "table", "query", "person", "max_rows_per_person", "unit", "where", *_TEXT_FILE)
@@ -248,7 +261,8 @@ def _from_document(document: dict[str, Any], folder: Path) -> Spec:
     calibration = privacy.text("calibration", _calibration(amounts))
     guarantee = guarantee_from(amounts, **cast(Any, protected), calibration=cast(Any, calibration))
     options = root.section("plan", _PLAN, required=False)
-    schema = schema_from(root.sections("attributes", SPEC_ATTRIBUTE_KEYS), data.raw("where", None), folder)
+    measures = root.sections("measures", MEASURE_KEYS, required=False)
+    schema = schema_from(root.sections("attributes", SPEC_ATTRIBUTE_KEYS), data.raw("where", None), folder, measures)
     request = WorkloadRequest.from_section(root.section("workload", WorkloadRequest.KEYS))
     spec = Spec(
         data=source,
@@ -260,7 +274,7 @@ def _from_document(document: dict[str, Any], folder: Path) -> Spec:
         output=output.text("path", "out"),
         expected_records=privacy.integer("expected_records", None),
         whole=_whole_numbers(root, output),
-        words=words_from(root, schema, request, _OUTPUT, folder),
+        words=words_from(root, schema, _OUTPUT, folder),
     )
     _ = spec.workload  # check names and levels against the schema now, not when the data is read
     return spec
@@ -353,6 +367,7 @@ def _to_document(spec: Spec) -> dict[str, Any]:
         **spec.data.text.document,
         **where_document(spec.schema),
     }
+    measures = [measure_document(own) for own in spec.schema if own.is_measure]
     amounts = {name: decimal_text(amount) for name, amount in spec.guarantee.amounts.items()}
     privacy: dict[str, Any] = {**amounts, "neighbors": spec.guarantee.neighbors}
     if isinstance(spec.guarantee, ApproxDP) and spec.guarantee.calibration != "exact":
@@ -366,7 +381,8 @@ def _to_document(spec: Spec) -> dict[str, Any]:
     return {
         "data": present(data),
         "privacy": privacy,
-        "attributes": [attribute_document(attribute) for attribute in spec.schema],
+        "attributes": [attribute_document(own) for own in spec.schema if not own.is_measure],
+        **({"measures": measures} if measures else {}),
         "workload": spec.request.to_document(),
         "plan": {key: getattr(spec.options, key) for key in _PLAN},
         "output": {"path": spec.output, **_whole_document(spec.whole)},

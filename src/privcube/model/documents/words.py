@@ -9,7 +9,7 @@ from typing import Any, Final
 from privcube.errors import Plain, SpecError, WordsError
 from privcube.model.attribute import Attribute
 from privcube.model.documents.attributes import present
-from privcube.model.documents.request import WorkloadRequest, written
+from privcube.model.documents.request import WorkloadRequest, weighted_tables, written
 from privcube.model.documents.toml_reader import Section
 from privcube.model.documents.value_files import labels_in
 from privcube.model.publication.readings import codes
@@ -24,19 +24,20 @@ _LEVEL: Final = ("title", "description", "labels")
 # In a spec
 
 
-def words_from(root: Section, schema: Schema, request: WorkloadRequest, known: Sequence[str], folder: Path) -> Words:
+def words_from(root: Section, schema: Schema, known: Sequence[str], folder: Path) -> Words:
     """The words of a spec; files with labels are relative to `folder`, and `known` are the keys of [output]."""
     about = root.section("about", ABOUT, required=False)
     output = root.section("output", known, required=False)
     attributes = {}
-    for section, attribute in zip(root.array("attributes"), schema, strict=True):
+    for section, attribute in zip([*root.array("attributes"), *root.array("measures")], schema, strict=True):
         said = _attribute_words(section, attribute, folder)
         if said != AttributeWords():
             attributes[attribute.name] = said
     tables = {}
-    listed = root.section("workload", WorkloadRequest.KEYS).array("tables")
-    for given, (table, _) in zip(listed, request.tables, strict=True):
+    workload = root.section("workload", WorkloadRequest.KEYS)
+    for index, given in enumerate(workload.array("tables")):
         if isinstance(given, dict) and "title" in given:
+            table, _ = weighted_tables(workload, index, given)[0]
             tables[canonical(schema, table)] = given["title"]
     return Words(
         **{key: about.text(key) for key in about.given},
@@ -96,6 +97,7 @@ def with_words(document: dict[str, Any], words: Words, workload: Workload) -> di
                 {**level, **_level_document(words.level(section["name"], level["name"]))} for level in levels
             ]
         attributes.append(section)
+    measures = [{**own, **_level_document(words.attribute(own["name"]))} for own in document.get("measures", ())]
     tables = list(document["workload"].get("tables", ()))
     listed = [canonical(workload.schema, _listed(table)) for table in tables]
     for table, title in words.tables.items():
@@ -109,6 +111,7 @@ def with_words(document: dict[str, Any], words: Words, workload: Workload) -> di
         **({"about": words.about} if words.about else {}),
         **document,
         "attributes": attributes,
+        **({"measures": measures} if measures else {}),
         "workload": {**document["workload"], **({"tables": tables} if tables else {})},
         "output": {**document["output"], **({} if words.decimals is None else {"decimals": words.decimals})},
     }

@@ -125,6 +125,8 @@ class Words:
         if title is None:
             title = axis.attribute if own is None else own
             title = title if axis.level is None else f"{title} by {axis.level}"
+        if axis.is_measured:
+            return f"{axis.queries} of {title}"
         return title if axis.queries == "cells" else f"{title} ({_QUERIES[axis.queries]})"
 
     def table_title(self, table: Table) -> str:
@@ -139,8 +141,10 @@ class Words:
             return self.tables[table]
         if self.unit is None and not any(self.axis_title(entry) != Axis.of(entry).name for entry in table):
             return table_name(table)
-        titles = list(map(self.axis_title, table))
-        counted = "Counts" if self.unit is None else self.unit[:1].upper() + self.unit[1:]
+        titles = [self.axis_title(entry) for entry in table if not Axis.of(entry).is_measured]
+        sums = [self.axis_title(entry) for entry in table if Axis.of(entry).is_measured]
+        counted = sums[0] if sums else "counts" if self.unit is None else self.unit
+        counted = counted[:1].upper() + counted[1:]
         if not titles:
             return counted
         *others, last = titles

@@ -156,7 +156,7 @@ def seconds(strategy: Strategy, workload: Workload, guarantee: Guarantee) -> flo
 
 def tree_seconds(workload: Workload) -> float:
     """About how long it takes to work out one tree for the attributes asked for by ranges."""
-    ranged = {Axis.of(entry).attribute for table in workload for entry in table if Axis.of(entry).queries != "cells"}
+    ranged = {Axis.of(entry).attribute for table in workload for entry in table if Axis.of(entry).is_ranged}
     used = {Axis.of(entry).attribute for table in workload for entry in table}
     cells = {name: workload.schema[name].cells for name in used}
     levels = {name: 1 + (cells[name] - 1).bit_length() if name in ranged else 2 for name in used}

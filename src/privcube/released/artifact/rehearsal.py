@@ -17,7 +17,7 @@ from privcube.model.plan import Plan
 from privcube.model.workload import Axis
 from privcube.released.artifact.folder import CHECKSUMS, TABLES, cannot_write, synced_files, synced_folder
 from privcube.released.artifact.store import file_names
-from privcube.released.labels import NUMBERS, axis_labels
+from privcube.released.labels import NUMBERS, axis_labels, labeled
 from privcube.released.page.document import carried_bytes
 from privcube.released.page.html import script, style
 
@@ -66,7 +66,7 @@ def _axes(table: tuple[str | Axis, ...]) -> tuple[Axis, ...]:
 
 def _table_bytes(plan: Plan, axes: tuple[Axis, ...]) -> int:
     """Labels of average length, six numbers and perhaps a count for each cell, as CSV and as Parquet."""
-    labels = [axis_labels(plan.workload.schema, axis) for axis in axes]
+    labels = [axis_labels(plan.workload.schema, axis) for axis in labeled(axes)]
     cells = prod(map(len, labels))
     text = sum(-(-sum(len(str(label).encode()) + 3 for label in own) // len(own)) for own in labels)
     return cells * (text + len(labels) + (_CSV_NUMBER + _PARQUET_NUMBER) * (len(NUMBERS) + 1))

@@ -30,7 +30,7 @@ from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, table_name
 from privcube.released.artifact.folder import MEASUREMENTS, Contents
 from privcube.released.artifact.parquet_form import Reading, read_parquet
-from privcube.released.labels import COUNT, NUMBERS, Label, axis_labels, column_names
+from privcube.released.labels import COUNT, NUMBERS, Label, axis_labels, column_names, labeled
 from privcube.released.release import TableValues, number_columns
 
 _BLANKS: Final = "[^\\S\t\r\n]|[\u200b\u2060\ufeff]"
@@ -79,12 +79,12 @@ class TableWriter:
 
     def labels(self, table: Table) -> Any:
         """The columns of the attributes, with the original labels: text, whole numbers or booleans."""
-        return _crossed(column_names(table), [self._true_labels(entry) for entry in table])
+        return _crossed(column_names(table), [self._true_labels(entry) for entry in labeled(table)])
 
     def safe_labels(self, table: Table) -> Any:
         """The columns of the attributes, with text that is safe in a spreadsheet, in the names as well."""
         names = [safe_text(name) for name in column_names(table)]
-        return _crossed(names, [self._safe_labels(entry) for entry in table])
+        return _crossed(names, [self._safe_labels(entry) for entry in labeled(table)])
 
     def arrow(self, values: TableValues) -> Any:
         """The table with its original labels."""

@@ -26,6 +26,7 @@ from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.algebra.lattice import Floats
 from privcube.errors import ArtifactError, Plain, PrivcubeError, listed, quoted
 from privcube.model.amounts import shown
+from privcube.model.measures.measure import measure_of
 from privcube.model.plan import Plan
 from privcube.model.workload import axis_cells
 from privcube.progress import Progress, silent
@@ -52,7 +53,7 @@ from privcube.released.artifact.store import (
 )
 from privcube.released.artifact.table_files import csv_bytes, index_table, measurements_bytes
 from privcube.released.artifact.whole_files import records_bytes
-from privcube.released.labels import COUNT, NUMBERS
+from privcube.released.labels import COUNT, NUMBERS, labeled
 from privcube.version import __version__
 
 _LITTER: Final = re.compile(rf"{TABLES}/(\.DS_Store|\._.*|Thumbs\.db|desktop\.ini)")  # of file managers
@@ -221,10 +222,24 @@ def _require_numbers(artifact: Artifact, names: tuple[str, ...], expected: str) 
 def _agreement(artifact: Artifact) -> Finding:
     if not artifact.release.agrees:
         return "skipped: direct recovery adds up every table separately, so they need not agree"
-    compared = compared_margins(artifact.plan.workload.schema, _published(artifact, "estimate"))
-    if compared is None:
-        return "skipped: too many margins; tables recovered from the same measurements agree"
+    compared = 0
+    for tables in _by_measure(_published(artifact, "estimate")):
+        found = compared_margins(artifact.plan.workload.schema, tables)
+        if found is None:
+            return "skipped: too many margins; tables recovered from the same measurements agree"
+        compared += found
     return f"tables agree wherever they overlap, {compared:,} margins compared"
+
+
+def _by_measure(tables: list[PublishedTable]) -> list[list[PublishedTable]]:
+    """Counts, and sums of each measure, which are compared with their like; without the axis of the measure."""
+    found: dict[str | None, list[PublishedTable]] = {}
+    for own in tables:
+        kept = labeled(own.table)
+        shape = [size for size, entry in zip(own.counts.shape, own.table, strict=True) if entry in kept]
+        alike = found.setdefault(measure_of(own.table), [])
+        alike.append(PublishedTable(own.file, kept, own.counts.reshape(shape)))
+    return list(found.values())
 
 
 def _published(artifact: Artifact, name: str) -> list[PublishedTable]:

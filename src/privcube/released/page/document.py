@@ -22,6 +22,7 @@ import numpy as np
 from privcube.accuracy.intervals import interval_factor
 from privcube.accuracy.predictor import Predictor, covariances, predictor
 from privcube.algebra.lattice import Floats, Integers
+from privcube.model.measures.measure import measure_of
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.publication.words import Words
@@ -112,7 +113,13 @@ def page_document(
         "texts": {"privacy": statement, "plan": plan_in_words(plan)},
         "attributes": [_attribute(schema, words, name) for name in used],
         "axes": [_axis(schema, words, axis, used.index(axis.attribute)) for axis in axes],
-        "quantities": [{"key": "count", "title": "Count", "unit": words.unit or "records", "adds": True}],
+        "quantities": [
+            {"key": "count", "title": "Count", "unit": words.unit or "records", "adds": True},
+            *(
+                {"key": f"sum {name}", "title": f"Sum of {words.axis_title(name)}", "unit": "", "adds": True}
+                for name in schema.measures
+            ),
+        ],
         "tables": [
             {
                 "axes": [place[Axis.of(entry)] for entry in table],
@@ -130,8 +137,9 @@ def table_numbers(
     plan: Plan, found: Predictor, table: Table, numbers: Mapping[str, Floats | Integers]
 ) -> list[dict[str, Any]]:
     """The numbers of a table, as a list of quantities; `found` is the predictor of the plan."""
-    own = quantity(0, numbers)
-    known = covariances(found, table)
+    measure = measure_of(table)
+    own = quantity(0 if measure is None else 1 + plan.workload.schema.measures.index(measure), numbers)
+    known = covariances(found, table) if measure is None else None
     if known is not None:
         own["covariance"] = covariance_document(known)
     cells = len(numbers["estimate"])

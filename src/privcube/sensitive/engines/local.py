@@ -19,6 +19,7 @@ from privcube.sensitive.counting import CODES_IN_MEMORY, Codes, TableCounter, ch
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.duckdb_session import Columns, connected, narrow_codes
 from privcube.sensitive.engine import CountRequest
+from privcube.sensitive.measures.dividing import divided_places
 from privcube.sensitive.reading.inquiry import Inquiry, Rows
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 
@@ -67,7 +68,8 @@ class LocalEngine:
     def count(self, request: CountRequest, progress: Progress = silent) -> ExactCounts:
         """Read, code and count, batch by batch."""
         sizes = [attribute.cells for attribute in request.attributes]
-        counter = TableCounter(sizes, request.positions, progress, self._codes_in_memory)
+        divided = divided_places(request.attributes)
+        counter = TableCounter(sizes, request.positions, progress, self._codes_in_memory, divided=divided)
         with connected() as connection:
             kinds = self._columns(connection, request)
             with without_quotes(self.scan.name, expected="a source that can be read"):

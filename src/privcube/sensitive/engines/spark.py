@@ -31,7 +31,7 @@ from privcube.progress import COUNTING, READING, Progress, silent
 from privcube.sensitive.coding import DUCKDB, ColumnKind, coded_records, ranked_records
 from privcube.sensitive.counting import checked_cells, tables_within
 from privcube.sensitive.counts import ExactCounts
-from privcube.sensitive.cover import cover
+from privcube.sensitive.cover import cover_by_measures
 from privcube.sensitive.duckdb_session import narrow_codes
 from privcube.sensitive.engine import CountRequest, Engine
 from privcube.sensitive.engines.spark_workers import (
@@ -49,6 +49,7 @@ from privcube.sensitive.engines.spark_workers import (
     tell_version,
     unpacked_counts,
 )
+from privcube.sensitive.measures.dividing import divided_places
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 from privcube.sensitive.selects import without_end
 from privcube.version import __version__
@@ -119,7 +120,8 @@ class SparkEngine:
         sizes = tuple(attribute.cells for attribute in request.attributes)
         tables = tuple(request.positions)
         all_cells = checked_cells(sizes, tables)
-        return Work(_coding_query(request, kinds), sizes, tables, tuple(cover(sizes, tables)), all_cells)
+        blocks = tuple(cover_by_measures(sizes, tables, divided_places(request.attributes)))
+        return Work(_coding_query(request, kinds), sizes, request.attributes, tables, blocks, all_cells)
 
     def _summed(self, request: CountRequest, work: Work, report: Callable[[int], None]) -> Any:
         """A DataFrame of the pieces of the counts."""

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privcube.arrow import array_of
+from privcube.model.attribute import Attribute
 from privcube.sensitive.counting import Codes, Counts, TableCounter, code_bytes
 from privcube.sensitive.cover import Block, Positions
 from privcube.sensitive.duckdb_session import connected
+from privcube.sensitive.measures.dividing import divided_places
 from privcube.version import __version__
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class Work:
 
     query: str  # from the columns x0, x1, ... of `records` to codes c0, c1, ...; with a person: nobody, person, place
     sizes: tuple[int, ...]
+    attributes: tuple[Attribute, ...]
     tables: tuple[Positions, ...]
     blocks: tuple[Block, ...]  # the cover, found once
     cells: int
@@ -52,7 +55,7 @@ class Work:
     @property
     def packed(self) -> np.dtype[np.void]:
         """How the codes of a record are written as bytes."""
-        return np.dtype([(f"c{number}", f"<u{code_bytes(size)}") for number, size in enumerate(self.sizes)])
+        return np.dtype([(f"c{at}", f"<u{code_bytes(own.codes)}") for at, own in enumerate(self.attributes)])
 
 
 def tell_version(batches: Batches) -> Batches:
@@ -133,7 +136,8 @@ def _counted(work: Work, coded: Coded) -> Batches:
     flags: set[int] = set()
     try:
         counter = TableCounter(
-            work.sizes, work.tables, codes_in_memory=_CODES_IN_MEMORY, workers=1, blocks=work.blocks
+            work.sizes, work.tables, codes_in_memory=_CODES_IN_MEMORY, workers=1, blocks=work.blocks,
+            divided=divided_places(work.attributes),
         )  # fmt: skip
         for refused, codes in coded:
             flags |= refused

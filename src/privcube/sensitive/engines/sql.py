@@ -24,8 +24,9 @@ from privcube.progress import COUNTING, READING, Progress, silent
 from privcube.sensitive.coding import POSTGRESQL, ColumnKind, counted_records
 from privcube.sensitive.counting import Counts, TableCounter, checked_cells, code_bytes, summed
 from privcube.sensitive.counts import ExactCounts
-from privcube.sensitive.cover import Block, Positions, cover
+from privcube.sensitive.cover import Block, Positions, cover_by_measures
 from privcube.sensitive.engine import CountRequest
+from privcube.sensitive.measures.dividing import assembled, cell_and_more, checked_parts, divided_places, subsets
 from privcube.sensitive.reading.inquiry import Inquiry, Rows
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 from privcube.sensitive.selects import select_from
@@ -69,7 +70,7 @@ class SqlEngine:
         sizes = _sizes(request)
         checked_cells(sizes, request.positions)
         by_blocks = request.person is None and len(request.tables) <= _MANY_TABLES
-        blocks = cover(sizes, request.positions) if by_blocks else None
+        blocks = cover_by_measures(sizes, request.positions, divided_places(request.attributes)) if by_blocks else None
         with self._database.snapshot() as connection:
             kinds = self._kinds(connection, request)
             if blocks is not None and len(blocks) <= self._most_scans:
@@ -110,10 +111,15 @@ class SqlEngine:
         for block in blocks:
             places = block.attributes or (0,)
             attributes = [request.attributes[place] for place in places]
-            whole = np.zeros([attribute.cells for attribute in attributes], dtype=np.int64)
-            with closing(self._groups(connection, request, kinds, attributes)) as groups:
+            divided = divided_places(attributes)
+            checked_parts(tuple(divided), divided)
+            shape = [attribute.cells for attribute in attributes]
+            sums = {which: np.zeros(shape, dtype=np.int64) for which in subsets(tuple(divided))}
+            with closing(self._groups(connection, request, kinds, attributes, tuple(divided))) as groups:
                 for codes, times in groups:
-                    np.add.at(whole, tuple(codes), times)
+                    for own, added in zip(sums.values(), np.atleast_2d(times.T), strict=True):
+                        np.add.at(own, tuple(codes), added)
+            whole = assembled(sums, tuple(range(len(places))), divided)
             for table in block.tables:
                 counts[table] = summed(whole, places, table)
             progress(COUNTING, len(counts), len(request.tables))
@@ -128,12 +134,15 @@ class SqlEngine:
         progress: Progress,
     ) -> dict[Positions, Counts]:
         """Code all records by one query and count them here."""
-        sizes = _sizes(request)
-        counter = TableCounter(sizes, request.positions, progress, blocks=blocks)
+        sizes, divided = _sizes(request), divided_places(request.attributes)
+        counter = TableCounter(sizes, request.positions, progress, blocks=blocks, divided=divided)
         done = 0
         with closing(self._groups(connection, request, kinds, request.attributes)) as groups:
             for codes, times in groups:
-                narrow = [code.astype(f"u{code_bytes(size)}") for code, size in zip(codes, sizes, strict=True)]
+                narrow = [
+                    code.astype(f"u{code_bytes(attribute.codes)}")
+                    for code, attribute in zip(codes, request.attributes, strict=True)
+                ]
                 ends = np.cumsum(times)
                 for start in range(0, int(ends[-1]), _BATCH):
                     records = np.arange(start, min(start + _BATCH, int(ends[-1])))
@@ -144,39 +153,61 @@ class SqlEngine:
         return counter.finish()
 
     def _groups(
-        self, connection: Any, request: CountRequest, kinds: dict[str, ColumnKind], attributes: Sequence[Attribute]
+        self,
+        connection: Any,
+        request: CountRequest,
+        kinds: dict[str, ColumnKind],
+        attributes: Sequence[Attribute],
+        measures: tuple[int, ...] = (),
     ) -> Generator[tuple[list[Numbers], Numbers], None, None]:
-        """Codes of records, and how many records each stands for, in batches."""
-        query, radices = self._grouped(request, kinds, attributes)
+        """Codes of records, and how many records each stands for, in batches.
+
+        With measures there are cells in place of their codes, and beside the number of records what
+        `privcube.sensitive.measures.dividing` asks for, a column for each set of measures.
+        """
+        query, radices = self._grouped(request, kinds, attributes, measures)
+        sums = len(subsets(measures))
         with (
             without_quotes(self._name, expected="records that can be read, by a connection that lasts to the end"),
             closing(self._database.numbers(connection, query)) as batches,
         ):
             for batch in batches:
-                digits = unpacked(batch[:, :-1], radices)
-                for attribute, digit in zip(attributes, digits, strict=False):
-                    if np.any(digit == attribute.cells):
+                digits = unpacked(batch[:, :-sums], radices)
+                for attribute, digit, radix in zip(attributes, digits, radices, strict=False):
+                    if np.any(digit == radix - 1):
                         raise refuse_values(attribute)
                 if request.person is not None and np.any(digits[-1]):
                     raise refuse_nobody(request.person)
-                yield digits[: len(attributes)], batch[:, -1]
+                yield digits[: len(attributes)], batch[:, -sums:] if measures else batch[:, -1]
 
     def _grouped(
-        self, request: CountRequest, kinds: dict[str, ColumnKind], attributes: Sequence[Attribute]
+        self,
+        request: CountRequest,
+        kinds: dict[str, ColumnKind],
+        attributes: Sequence[Attribute],
+        measures: tuple[int, ...] = (),
     ) -> tuple[str, list[int]]:
         """The query for groups of codes, and the radices of its numbers: one digit more for what is refused."""
         source, dialect = f"({self._statement}\n) AS asked", POSTGRESQL
-        digits = [f"COALESCE(c{number}, {attribute.cells})" for number, attribute in enumerate(attributes)]
-        radices = [attribute.cells + 1 for attribute in attributes]
+        divided = {place: cell_and_more(attributes[place], f"c{place}") for place in measures}
+        codes = [divided[place][0] if place in divided else f"c{place}" for place in range(len(attributes))]
+        most = [own.cells if place in divided else own.codes for place, own in enumerate(attributes)]
+        digits = [f"COALESCE({code}, {size})" for code, size in zip(codes, most, strict=True)]
+        radices = [size + 1 for size in most]
         records = counted_records(source, attributes, kinds, dialect, request)
         if request.person is not None:
             digits.append("CASE WHEN nobody THEN 1 ELSE 0 END")
             radices.append(2)
         words = packed(digits, radices)
-        if math.prod(attribute.cells for attribute in attributes) > _LARGEST_GROUPED:
-            return f"SELECT {', '.join(words)}, CAST(1 AS INT8) FROM ({records}) AS counted", radices
+        parts = [
+            " * ".join(f"CAST(COALESCE({divided[place][1]}, 0) AS INT8)" for place in which)
+            for which in subsets(measures)[1:]
+        ]
+        if math.prod(most) > _LARGEST_GROUPED:
+            return f"SELECT {', '.join([*words, 'CAST(1 AS INT8)', *parts])} FROM ({records}) AS counted", radices
         places = ", ".join(str(number + 1) for number in range(len(words)))
-        return f"SELECT {', '.join(words)}, count(*) FROM ({records}) AS counted GROUP BY {places}", radices
+        sums = [f"CAST(sum({own}) AS INT8)" for own in parts]
+        return f"SELECT {', '.join([*words, 'count(*)', *sums])} FROM ({records}) AS counted GROUP BY {places}", radices
 
 
 def _sizes(request: CountRequest) -> list[int]:

@@ -130,10 +130,10 @@ def _counted(
     meets = " AND ".join(f"c{len(telling) + at} BETWEEN {_declared(own)}" for at, own in enumerate(tried)) or "TRUE"
     asked, drops = [], []
     for number, (attribute, own) in enumerate(zip(attributes, telling, strict=True)):
-        cells = {"missing": own.cells - 1, "undeclared": own.ordered_cells}
+        cells = {"missing": own.codes - 1, "undeclared": own.codes - own.cells + own.ordered_cells}
         policies: dict[str, str] = {"missing": attribute.missing, "undeclared": attribute.other}
         if attribute.has_ends:
-            cells |= {"below": 0, "above": own.ordered_cells - 1}
+            cells |= {"below": 0, "above": own.codes - own.cells + own.ordered_cells - 1}
             policies |= {"below": attribute.underflow, "above": attribute.overflow}
         for what, cell in cells.items():
             asked.append((attribute.name, what, f"c{number} = {cell}"))

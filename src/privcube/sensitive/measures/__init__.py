@@ -1,0 +1,1 @@
+"""Measures: numbers on their grids, and records divided between cells. Zone: SENSITIVE."""

@@ -1,0 +1,119 @@
+"""Counting records that are divided between cells: the measures of a table. Zone: SENSITIVE.
+
+A record at a point of a measure's grid adds some of its `parts` to the cell of the knot below and the others to the
+next cell (`privcube.model.measures.grid`). A table with several measures divides a record by each of them in turn, so
+that it adds the product of their parts in all. With p the parts of a measure and u those that go to the next cell, a
+cell j gets the sum of p - u over the records whose knot is j, and of u over those whose knot is j - 1. So it is enough
+to add up, for every set A of the measures, the product of the u over A (`Sums`): for the empty set that is a count, and
+for a single measure it takes one count and one sum, however many steps the grid has.
+
+Formal guarantee. A record adds whole numbers of at least 0 to the cells of a table, exactly the product of the parts in
+all, and what it adds is a product over measures: a convex combination of what records at knots add (THEORY section 14).
+The gate compares the total of every table with the number of records (`privcube.sensitive.gate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcube.errors import Plain, PlanError
+from privcube.model.attribute import Attribute
+from privcube.model.measures.units import LARGEST_PARTS
+
+Counts = NDArray[np.int64]
+Which = tuple[int, ...]  # positions of measures
+Sums = Mapping[Which, Counts]  # by sets of measures: the sum of what goes to the next cells
+
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """What becomes of each code of a measure."""
+
+    parts: int
+    cell: NDArray[np.uint32]  # the cell of the knot below
+    more: NDArray[np.int64]  # how many parts go to the next cell
+
+    @classmethod
+    def of(cls, attribute: Attribute) -> Divided | None:
+        """How the codes of an attribute are divided; None if each is a cell."""
+        grid = attribute.grid
+        if grid is None:
+            return None
+        knot, more = grid.divided()
+        first = attribute.first_declared
+        above = np.arange(first + attribute.declared_cells, attribute.cells)
+        cell = np.concatenate([np.arange(first), knot + first, above])
+        return cls(grid.parts, cell.astype(np.uint32), np.concatenate([np.zeros(first), more, 0 * above]).astype(int))
+
+
+def divided_places(attributes: Sequence[Attribute]) -> dict[int, Divided]:
+    """The measures among some attributes, by their position."""
+    found = {place: Divided.of(attribute) for place, attribute in enumerate(attributes)}
+    return {place: each for place, each in found.items() if each is not None}
+
+
+def subsets(measures: Which) -> list[Which]:
+    """All sets of some measures.
+
+    >>> subsets((2, 5))
+    [(), (2,), (5,), (2, 5)]
+    """
+    return list(chain.from_iterable(combinations(measures, size) for size in range(len(measures) + 1)))
+
+
+def checked_parts(measures: Which, divided: Mapping[int, Divided]) -> int:
+    """Into how many parts a table with some measures divides a record; refused if sums could become too large."""
+    parts = prod([divided[place].parts for place in measures])
+    if parts > LARGEST_PARTS:
+        expected = f"at most {LARGEST_PARTS:,} parts of a record in a table (coarser steps of measures have fewer)"
+        raise PlanError("tables to count", expected=expected, given=Plain(f"{parts:,}"))
+    return parts
+
+
+def assembled(sums: Sums, attributes: Which, divided: Mapping[int, Divided]) -> Counts:
+    """A table from the sums of its records by knots: each has one axis per attribute.
+
+    >>> one = Divided(4, np.zeros(5, dtype=np.uint32), np.arange(5))
+    >>> count, more = np.array([[3, 0], [1, 0]]), np.array([[7, 0], [4, 0]])
+    >>> assembled({(): count, (1,): more}, (0, 1), {1: one}).tolist()
+    [[5, 7], [0, 4]]
+    """
+    found = dict(sums)
+    for place in [place for place in attributes if place in divided]:
+        at = attributes.index(place)
+        merged = {}
+        for which in [which for which in found if place not in which]:
+            upper = found[tuple(sorted((*which, place)))]
+            merged[which] = divided[place].parts * found[which] - upper + _next_cell(upper, at)
+        found = merged
+    return found[()]
+
+
+def _next_cell(counts: Counts, axis: int) -> Counts:
+    """Counts one cell further along an axis; in its last cell there is nothing to move."""
+    moved = np.moveaxis(counts, axis, 0)
+    if np.any(moved[-1]):
+        raise PlanError("counts of a measure", expected="no parts beyond its last cell")
+    return np.moveaxis(np.concatenate([np.zeros_like(moved[:1]), moved[:-1]]), 0, axis)
+
+
+def cell_and_more(attribute: Attribute, code: str) -> tuple[str, str]:
+    """SQL for the cell of the knot below a code of a measure, and for how many parts go to the next one."""
+    grid = attribute.grid
+    assert grid is not None
+    first = attribute.first_declared
+    cells, mores, start = [f"WHEN {code} < {first} THEN {code}"], [f"WHEN {code} < {first} THEN 0"], first
+    for knot, (left, right) in enumerate(zip(grid.places, grid.places[1:], strict=False)):
+        end = first + (right if knot < len(grid.places) - 2 else right + 1)  # the last knot is the end of its stretch
+        times = grid.parts // (right - left)
+        cells.append(f"WHEN {code} < {end} THEN {first + knot}")
+        mores.append(f"WHEN {code} < {end} THEN ({code} - {start}) * {times}")
+        start = first + right
+    beyond = grid.steps + 1 - attribute.declared_cells
+    return f"CASE {' '.join(cells)} ELSE {code} - {beyond} END", f"CASE {' '.join(mores)} ELSE 0 END"
