@@ -25,10 +25,10 @@ from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart
+from privcube.model.matrices.rows import real_columns, strategy_matrix
 from privcube.model.noise.bundles import Gram
 from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import Guarantee
-from privcube.model.rows import real_columns, strategy_matrix
 from privcube.planning.search.closed_form import Choices
 from privcube.planning.search.gram import GramForm
 from privcube.planning.steps import plan_of
