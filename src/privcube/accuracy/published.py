@@ -32,6 +32,7 @@ from privcube.model.measures.measure import cell_weights
 from privcube.model.workload import Axis, axis_cells
 
 _NOTHING: Final = 1e-12  # relative; energies below this are rounding errors
+_LITTLE: Final = 1e-9  # relative; what is asked at least of each level by a sum, at 3e-5 of its variance
 _MOST_PADDED: Final = 8192  # cells of an attribute: a square matrix of them takes 512 MiB
 
 
@@ -187,6 +188,8 @@ def mean_energies(frame: Frame, entry: str | Axis) -> Floats:
     else:
         means = _on_chain(_asked(frame, entry), *sizes)
     means = np.where(means > _NOTHING * means.sum(), means, 0.0)
+    if Axis.of(entry).is_measured:  # sums over a range around 0 do not depend on the count, but recovery gives both
+        means = np.maximum(means, _LITTLE * means.sum())
     means.flags.writeable = False  # it is cached
     return means
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from privcube.cli.output import count_of, say, say_columns
 from privcube.errors import PrivcubeError
+from privcube.model.measures.measure import scale_of
 from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import Guarantee
 from privcube.model.workload import Workload, table_name
@@ -35,13 +36,17 @@ def compared(
     As with "auto", budgets are iterated if budgets and recovery are both optimal, and the objective is the total.
     """
     names = [table_name(table) for table in workload]
+    scales = [scale_of(workload.schema, table) for table in workload]
     found: list[tuple[float, Compared]] = []
     for name, made in every_strategy(workload, guarantee, options, progress).items():
         chosen = asdict(replace(compared_as(options), strategy=name))
         if isinstance(made, PrivcubeError):
             found.append((float("inf"), Compared(name, chosen, None, None, None, {}, str(made))))
             continue
-        errors = {table: variance**0.5 for table, variance in zip(names, made.table_variances, strict=True)}
+        errors = {
+            table: variance**0.5 * scale
+            for table, variance, scale in zip(names, made.table_variances, scales, strict=True)
+        }
         worst = max(errors, key=errors.__getitem__)
         line = Compared(name, chosen, made.mean_cell_variance**0.5, worst, errors[worst], errors, None)
         found.append((made.weighted_variance, line))

@@ -11,6 +11,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from math import isnan
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from privcube.progress import ERROR_BARS, PACKING, WRITING, Progress, silent, to
 from privcube.released.artifact.folder import write_alone
 from privcube.released.artifact.manifest import CONFIDENCE
 from privcube.released.artifact.table_files import TableWriter, csv_bytes, parquet_bytes, safe_text
-from privcube.released.labels import COUNT, NUMBERS, axis_labels, column_names, labeled
+from privcube.released.labels import COUNT, MEANS, NUMBERS, axis_labels, column_names, labeled
 from privcube.released.release import Release, TableValues, number_columns
 
 _MOST_ROWS: Final = 1_048_576  # of a sheet, by Excel's limit
@@ -95,7 +96,7 @@ def _long(release: Release, values: list[TableValues], progress: Progress) -> An
         named = table.rename_columns([*(name_of[entry] for entry in attributes), *numbers])
         parts.append(named.append_column(which, column_of([table_name(own.table)] * len(table))))
     joined = pa.concat_tables(parts, promote_options="default")
-    numbers = [name for name in (*NUMBERS, COUNT) if name in joined.column_names]
+    numbers = [name for name in (*NUMBERS, *MEANS, COUNT) if name in joined.column_names]
     return joined.select([which, *name_of.values(), *numbers])
 
 
@@ -175,7 +176,7 @@ def _dataset(release: Release, values: TableValues) -> dict[str, Any]:
         "size": [*values.estimate.shape, len(columns)],
         "role": {"metric": [measure]},
         "dimension": dimensions,
-        "value": [number for row in rows for number in row],
+        "value": [None if isnan(number) else number for row in rows for number in row],
     }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -19,19 +19,24 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from privcube.accuracy.predictor import Predictor, predictor
-from privcube.algebra.lattice import Floats, Integers
+from privcube.algebra.lattice import Floats
 from privcube.errors import QueryError
 from privcube.extras import load
-from privcube.model.frame import Frame
+from privcube.model.attribute import Attribute
 from privcube.model.measurements import Measurements
-from privcube.model.measures.measure import measure_of, scale_of
+from privcube.model.measures.measure import cell_weights, measure_of, scale_of
 from privcube.model.plan import Plan
 from privcube.model.publication.words import Words
 from privcube.model.workload import Axis, Entry, Table, Workload, canonical, table_cells, table_name
 from privcube.progress import Progress, silent
-from privcube.released.labels import COUNT, NUMBERS, SHARES, axis_labels, column_names, labeled
+from privcube.released.labels import COUNT, SHARES, axis_labels, column_names, labeled
+from privcube.released.means import Mean, cells_of, mean_of, means_of, part_and_whole
 from privcube.released.ratios import Ratios, Share, places_over, share_of, shares_of
-from privcube.released.selection import Selection, selected_cells
+from privcube.released.selection import Selection, at_level, selected_cells
+from privcube.released.values import Answer as Answer
+from privcube.released.values import TableValues as TableValues
+from privcube.released.values import number_columns as number_columns
+from privcube.released.values import share_columns as share_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,57 +47,10 @@ if TYPE_CHECKING:
 
 Form = Literal["pandas", "polars", "pyarrow"]
 
+_EVERYBODY: Final[Mapping[str, Selection]] = MappingProxyType({})
 _MOST_SHOWN: Final = 50  # tables shown in a notebook, to keep its output short
 _ROUNDING: Final = 1e-6  # added to intervals, so that rounding of an estimate does not put a true count outside
 _AS_PANDAS: Final = 'a table as a pandas data frame (form="pyarrow" works without pandas, form="polars" with polars)'
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A published count with its error bars."""
-
-    estimate: float
-    std_error: float
-    low: float
-    high: float
-    confidence: float
-
-    def __str__(self) -> str:
-        return f"{self.estimate:,.1f} ± {self.high - self.estimate:,.1f} ({self.confidence:.0%})"
-
-
-@dataclass(frozen=True, eq=False)
-class TableValues:
-    """The numbers of a table: estimates, standard errors, and the half-widths of both kinds of intervals.
-
-    The arrays have one axis per attribute; a measure has none.
-    """
-
-    table: Table
-    estimate: Floats
-    std_error: Floats
-    margin: Floats
-    margin_all: Floats
-    count: Integers | None = None  # whole numbers, if the release has them
-    shares: Ratios | None = None  # if they are asked for
-
-
-def number_columns(values: TableValues) -> dict[str, Floats | Integers]:
-    """The numbers of a table, one array per column, in the order of its cells."""
-    estimate, std_error = values.estimate.ravel(), values.std_error.ravel()
-    margin, margin_all = values.margin.ravel(), values.margin_all.ravel()
-    columns = (estimate, std_error, estimate - margin, estimate + margin, estimate - margin_all, estimate + margin_all)
-    counted = {} if values.count is None else {COUNT: values.count.ravel()}
-    return {**dict(zip(NUMBERS, columns, strict=True)), **counted, **share_columns(values)}
-
-
-def share_columns(values: TableValues) -> dict[str, Floats]:
-    """The shares of a table, if they were asked for; NaN where they are not determined."""
-    if values.shares is None:
-        return {}
-    found = values.shares
-    columns = (found.estimate, found.low, found.high, found.low_all, found.high_all)
-    return {name: column.ravel() for name, column in zip(SHARES, columns, strict=True)}
 
 
 class Release:
@@ -148,10 +106,12 @@ class Release:
             self._in_units(wanted, alone),
             self._in_units(wanted, together),
         )
+        if measure_of(wanted) is not None:
+            if shares is not None:
+                raise QueryError("shares", expected="a table of counts", given=table_name(wanted))
+            return replace(found, means=self._means(wanted, confidence))
         if shares is None:
             return found
-        if measure_of(wanted) is not None:
-            raise QueryError("shares", expected="a table of counts", given=table_name(wanted))
         return replace(
             found, shares=shares_of(self._predictor, wanted, estimate, places_over(wanted, shares), confidence)
         )
@@ -227,22 +187,43 @@ class Release:
         made: xarray.Dataset = library.Dataset({key: (names, array) for key, array in arrays.items()}, coords=labels)
         return made
 
-    def query(self, where: Mapping[str, Selection], *, confidence: float = 0.95) -> Answer:
+    def query(self, where: Mapping[str, Selection], *, measure: str | None = None, confidence: float = 0.95) -> Answer:
         """The number of records with these labels, ranges and levels, and its exact standard error.
 
         {"sex": "F", "age": [30, 40]} counts the records with that label and with an age from 30 to below 40. See
-        `privcube.released.selection` for all forms of a selection.
+        `privcube.released.selection` for all forms of a selection. With a measure, its sum over these records.
         """
-        table, (weights,) = self._asked([where])
-        estimate = float(np.sum(weights * self._estimate(table)))
+        scale = 1.0
+        if measure is None:
+            table, (weights,) = self._asked([where])
+        else:
+            scale = scale_of(self.workload.schema, (Axis(self._measure(measure).name, queries="sum"),))
+            sums = cell_weights(self._measure(measure), "sum")
+            table, (weights,) = self._asked([where], {measure: sums[None]})
+        estimate = float(np.sum(weights * self._estimate(table))) * scale
         law = self._predictor.query_law(table, weights)
-        margin = law.half_width(confidence) + _ROUNDING
-        return Answer(estimate, law.variance**0.5, estimate - margin, estimate + margin, confidence)
+        margin = (law.half_width(confidence) + _ROUNDING) * scale
+        return Answer(estimate, law.variance**0.5 * scale, estimate - margin, estimate + margin, confidence)
+
+    def mean(self, measure: str, where: Mapping[str, Selection] = _EVERYBODY, *, confidence: float = 0.95) -> Mean:
+        """The mean of a measure over the records with these labels, ranges and levels, with an interval.
+
+        It is not determined, and NaN, if there may be no such records.
+        """
+        own = self._measure(measure)
+        table, (part, whole) = self._asked([where, where], {measure: np.stack(part_and_whole(own))})
+        return mean_of(self._predictor, own, table, self._estimate(table), part, whole, confidence)
+
+    def _measure(self, name: str) -> Attribute:
+        known = self.workload.schema.measures
+        if name not in known:
+            raise QueryError("measure", expected="a measure of the release", given=name, available=known)
+        return self.workload.schema[name]
 
     def share(
         self,
         where: Mapping[str, Selection],
-        of: Mapping[str, Selection] = MappingProxyType({}),
+        of: Mapping[str, Selection] = _EVERYBODY,
         *,
         confidence: float = 0.95,
     ) -> Share:
@@ -328,6 +309,12 @@ class Release:
     def _typical_error(self, table: Table) -> float:
         return float(np.sqrt(np.mean(self._predictor.variances(table)))) * scale_of(self.workload.schema, table)
 
+    def _means(self, table: Table, confidence: float) -> Ratios | None:
+        cells = cells_of(table)
+        if not self._predictor.determines(cells):
+            return None
+        return means_of(self._predictor, self.workload.schema, table, self._estimate(cells), confidence)
+
     def _in_units(self, table: Table, numbers: Floats) -> Floats:
         """Numbers of a table without the axis of a measure, and sums in the units of the measure."""
         measured = tuple(at for at, entry in enumerate(table) if Axis.of(entry).is_measured)
@@ -335,19 +322,23 @@ class Release:
             return numbers
         return np.asarray(np.squeeze(numbers, axis=measured) * scale_of(self.workload.schema, table))
 
-    def _asked(self, wheres: Sequence[Mapping[str, Selection]]) -> tuple[Table, list[Floats]]:
+    def _asked(
+        self, wheres: Sequence[Mapping[str, Selection]], measured: Mapping[str, Floats] = MappingProxyType({})
+    ) -> tuple[Table, list[Floats]]:
         """Queries as weights on one table: of cells, or of levels if cells were not measured."""
         schema = self.workload.schema
-        chosen: dict[str, Floats] = {}  # per attribute, a row of weights on cells for each query
+        chosen = dict(measured)  # per attribute, a row of weights on cells for each query
         for number, where in enumerate(wheres):
             for name, selection in where.items():
                 attribute = schema[name]
+                if attribute.is_measure:
+                    raise QueryError(name, expected="an attribute: a measure is added up, not selected by")
                 cells = selected_cells(attribute, selection)
                 rows = chosen.setdefault(name, np.ones((len(wheres), attribute.cells)))
                 rows[number] = 0.0
                 rows[number, cells] = 1.0
         parts: list[tuple[str | Axis, Floats]] = [(name, chosen[name]) for name in schema.names if name in chosen]
-        coarser = [_at_level(self.plan.frame, entry, own) for entry, own in parts]
+        coarser = [at_level(self.plan.frame, entry, own) for entry, own in parts]
         of_cells, of_groups = (tuple([entry for entry, _ in some]) for some in (parts, coarser))
         by_levels = not self._predictor.determines(of_cells) and self._predictor.determines(of_groups)
         weights: list[Floats] = [np.ones(()) for _ in wheres]
@@ -381,15 +372,3 @@ class Release:
 
 def _attributes(table: Table) -> frozenset[str]:
     return frozenset(Axis.of(entry).attribute for entry in table)
-
-
-def _at_level(frame: Frame, entry: str | Axis, weights: Floats) -> tuple[str | Axis, Floats]:
-    """Rows of weights on the cells of an attribute as weights on the coarsest level whose groups have equal weights."""
-    if isinstance(entry, str):
-        attribute = frame.schema[entry]
-        for level in reversed(frame.levels_of(attribute)):
-            groups = np.asarray(attribute.partition(level).group_of)
-            own = weights[:, np.unique(groups, return_index=True)[1]]
-            if np.array_equal(own[:, groups], weights):
-                return Axis(entry, level), own
-    return entry, weights

@@ -15,9 +15,14 @@ from fractions import Fraction
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
+from privcube.algebra.lattice import Floats
 from privcube.errors import QueryError
 from privcube.model.amounts import decimal_text
 from privcube.model.attribute import Attribute
+from privcube.model.frame import Frame
+from privcube.model.workload import Axis
 
 Selection = Any
 
@@ -110,3 +115,15 @@ def _of_level(attribute: Attribute, selection: Mapping[str, Any]) -> list[int]:
 
 def _is_number(item: object) -> bool:
     return isinstance(item, int | float | Fraction) and not isinstance(item, bool)
+
+
+def at_level(frame: Frame, entry: str | Axis, weights: Floats) -> tuple[str | Axis, Floats]:
+    """Rows of weights on the cells of an attribute as weights on the coarsest level whose groups have equal weights."""
+    if isinstance(entry, str):
+        attribute = frame.schema[entry]
+        for level in reversed(frame.levels_of(attribute)):
+            groups = np.asarray(attribute.partition(level).group_of)
+            own = weights[:, np.unique(groups, return_index=True)[1]]
+            if np.array_equal(own[:, groups], weights):
+                return Axis(entry, level), own
+    return entry, weights

@@ -176,6 +176,8 @@ def plan_document(made: Plan, expected_records: int | None) -> dict[str, Any]:
 def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20) -> None:
     """Print a plan for people; `most_tables=0` lists all tables."""
     from privcube.accuracy.predictor import drawn_table_variances
+    from privcube.cli.measure_hints import measure_hints
+    from privcube.model.measures.measure import scale_of
     from privcube.model.workload import table_cells, table_name
 
     schema, options = made.workload.schema, made.options
@@ -189,14 +191,18 @@ def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20
     cells = [table_cells(schema, table) for table in made.workload]
     variances = zip(cells, drawn_table_variances(made).tolist(), strict=True)
     drawn = math.fsum(count * variance for count, variance in variances) / sum(cells)
+    sums = ", sums in units of the largest number" if schema.measures else ""
     say(
-        f"Error       standard error of a cell {made.mean_cell_variance**0.5:,.2f} (root mean square), "
+        f"Error       standard error of a cell {made.mean_cell_variance**0.5:,.2f} (root mean square{sums}), "
         f"{drawn**0.5:,.2f} with the whole-number noise that is drawn"
     )
+    for line in measure_hints(made):
+        say(f"            {line}")
     say()
+    scales = [scale_of(schema, table) for table in made.workload]
     lines = [
-        (table_name(table), f"{count:,}", f"{variance**0.5:,.2f}")
-        for table, count, variance in zip(made.workload, cells, made.table_variances, strict=True)
+        (table_name(table), f"{count:,}", f"{variance**0.5 * scale:,.2f}")
+        for table, count, variance, scale in zip(made.workload, cells, made.table_variances, scales, strict=True)
     ]
     say_columns(("table", "cells", "std. error of a cell"), lines[: most_tables or None])
     if most_tables and len(lines) > most_tables:

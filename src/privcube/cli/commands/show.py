@@ -108,14 +108,22 @@ def show_table(release: Release, values: TableValues, confidence: float, rows: i
     say(f"{name}: {count_of(cells, 'cell')}; each margin holds with {sure} confidence")
     say()
     lines = [
-        (*map(str, labels), *count, f"{estimate:z,.{places}f}", f"± {margin:,.{places}f}", f"{std_error:,.{places}f}")
-        for (labels, estimate, std_error, margin, _), count in zip(
-            _rows(release, values, rows or cells), _counts(values), strict=False
+        (
+            *map(str, labels),
+            *count,
+            f"{estimate:z,.{places}f}",
+            f"± {margin:,.{places}f}",
+            f"{std_error:,.{places}f}",
+            *mean,
+        )
+        for (labels, estimate, std_error, margin, _), count, mean in zip(
+            _rows(release, values, rows or cells), _counts(values), _means(values), strict=False
         )
     ]
     names = [Axis.of(entry).name for entry in labeled(values.table)]
     counted = () if values.count is None else ("count",)
-    say_columns((*names, *counted, "estimate", "margin", "std. error"), lines, left=len(names))
+    averaged = () if values.means is None else ("mean", "from", "to")
+    say_columns((*names, *counted, "estimate", "margin", "std. error", *averaged), lines, left=len(names))
     if len(lines) < cells:
         say(f"... and {count_of(cells - len(lines), 'more line')} (--rows 0 shows all)")
     if float(values.estimate.min()) < 0 and measure_of(values.table) is None:
@@ -133,9 +141,11 @@ def show_table(release: Release, values: TableValues, confidence: float, rows: i
 def table_document(release: Release, values: TableValues, confidence: float) -> dict[str, Any]:
     """A table as a document for programs."""
     from privcube.model.workload import Axis, table_name
-    from privcube.released.labels import labeled
+    from privcube.released.labels import MEANS, labeled
+    from privcube.released.release import number_columns
 
     names = [Axis.of(entry).name for entry in labeled(values.table)]
+    means = {name: own.tolist() for name, own in number_columns(values).items() if name in MEANS}
     return {
         "table": table_name(values.table),
         "guarantee": str(release.plan.guarantee),
@@ -150,12 +160,24 @@ def table_document(release: Release, values: TableValues, confidence: float) -> 
                 "low_all": estimate - margin_all,
                 "high_all": estimate + margin_all,
                 **({} if values.count is None else {"count": int(values.count.ravel()[cell])}),
+                **{name: _known(numbers[cell]) for name, numbers in means.items()},
             }
             for cell, (labels, estimate, std_error, margin, margin_all) in enumerate(
                 _rows(release, values, values.estimate.size)
             )
         ],
     }
+
+
+def _means(values: TableValues) -> Iterator[tuple[str, ...]]:
+    """The mean of each cell and its interval as text, if there are means."""
+    if values.means is None:
+        yield from ((),) * values.estimate.size
+        return
+    found = (values.means.estimate, values.means.low, values.means.high)
+    for mean, low, high in zip(*(own.ravel().tolist() for own in found), strict=True):
+        places = places_for((high - low) / 4) if high > low else 0
+        yield tuple("-" if number != number else f"{number:,.{places}f}" for number in (mean, low, high))
 
 
 def _counts(values: TableValues) -> Iterator[tuple[str, ...]]:
@@ -183,3 +205,7 @@ def _rows(release: Release, values: TableValues, most: int) -> Iterator[tuple[li
     numbers = zip(*(array.ravel()[:shown].tolist() for array in arrays), strict=True)
     for cell, (estimate, std_error, margin, margin_all) in enumerate(numbers):
         yield [column[cell] for column in labels], estimate, std_error, margin, margin_all
+
+
+def _known(number: float) -> float | None:
+    return None if number != number else number

@@ -22,6 +22,7 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.cautions import cautions, is_weak
 from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee, PureDP
 from privcube.released.artifact.manifest import CONFIDENCE, amounts_text, noise_of
+from privcube.released.artifact.measure_words import measure_lines, published_numbers
 from privcube.released.artifact.noise_words import drawn_words
 
 _WIDTH: Final = 120  # characters in a line of PRIVACY.md
@@ -58,7 +59,7 @@ def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
         ],
         "How": [*mechanism(plan), post_processing(plan)],
         "What is not protected": [f"- {line}" for line in _not_promised(plan)],
-        "How to read the tables": [*_reading(plan), *_whole_numbers(stated)],
+        "How to read the tables": [*_reading(plan), *measure_lines(plan), *_whole_numbers(stated)],
         "How to check": [_checking()],
     }
     parts = ["# Privacy statement", _paragraph(_opening(plan))]
@@ -87,7 +88,8 @@ def _opening(plan: Plan) -> str:
         else "so that anyone who sees all of it learns almost the same about a protected unit whether or not its true "
         "records were used."
     )
-    return f"This folder contains {tables} of counts with added noise. It satisfies differential privacy, {promise}"
+    tables += f" of {published_numbers(plan)} with added noise"
+    return f"This folder contains {tables}. It satisfies differential privacy, {promise}"
 
 
 def _protected(guarantee: Guarantee) -> str:

@@ -30,7 +30,7 @@ from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, table_name
 from privcube.released.artifact.folder import MEASUREMENTS, Contents
 from privcube.released.artifact.parquet_form import Reading, read_parquet
-from privcube.released.labels import COUNT, NUMBERS, Label, axis_labels, column_names, labeled
+from privcube.released.labels import COUNT, MEANS, NUMBERS, Label, axis_labels, column_names, labeled
 from privcube.released.release import TableValues, number_columns
 
 _BLANKS: Final = "[^\\S\t\r\n]|[\u200b\u2060\ufeff]"
@@ -120,7 +120,7 @@ def _crossed(names: Sequence[str], labels: Sequence[Any]) -> Any:
 
 
 def _with_numbers(labels: Any, numbers: Mapping[str, Floats | Integers]) -> Any:
-    names = [name for name in (*NUMBERS, COUNT) if name in numbers]
+    names = [name for name in (*NUMBERS, *MEANS, COUNT) if name in numbers]
     columns = [*labels.columns, *(column_of(numbers[name]) for name in names)]
     return pa.table(columns, names=[*labels.column_names, *names])
 

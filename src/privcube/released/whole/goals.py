@@ -25,7 +25,8 @@ import numpy as np
 from privcube.accuracy.layout import cells_table
 from privcube.accuracy.predictor import predictor
 from privcube.algebra.lattice import Floats
-from privcube.errors import Plain, QueryError
+from privcube.errors import Plain, PlanError, QueryError
+from privcube.model.measures.measure import measure_of
 from privcube.model.workload import Axis, Table, Workload
 from privcube.released.release import Release
 from privcube.released.whole.coordinates import Coordinates, cells_from_queries, coordinates_of
@@ -104,6 +105,8 @@ def check_workload(workload: Workload) -> None:
 
 def _laid_out(workload: Workload) -> tuple[list[Coordinates], list[tuple[int, ...]], list[tuple[int, ...]]]:
     """The attributes, and for every table their places and the depths of its levels."""
+    if any(measure_of(table) is not None for table in workload):
+        raise PlanError("whole numbers", expected="tables of counts, without measures")
     attributes = _attributes(workload)
     number = {own.attribute.name: at for at, own in enumerate(attributes)}
     places = [tuple([number[Axis.of(entry).attribute] for entry in table]) for table in workload]

@@ -1,0 +1,61 @@
+"""The numbers of a table, and of a query, with their errors. Zone: RELEASED."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from privcube.algebra.lattice import Floats, Integers
+from privcube.model.workload import Table
+from privcube.released.labels import COUNT, MEANS, NUMBERS, SHARES
+from privcube.released.ratios import Ratios
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A published count with its error bars."""
+
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    confidence: float
+
+    def __str__(self) -> str:
+        return f"{self.estimate:,.1f} ± {self.high - self.estimate:,.1f} ({self.confidence:.0%})"
+
+
+@dataclass(frozen=True, eq=False)
+class TableValues:
+    """The numbers of a table: estimates, standard errors, and the half-widths of both kinds of intervals.
+
+    The arrays have one axis per attribute; a measure has none.
+    """
+
+    table: Table
+    estimate: Floats
+    std_error: Floats
+    margin: Floats
+    margin_all: Floats
+    count: Integers | None = None  # whole numbers, if the release has them
+    shares: Ratios | None = None  # if they are asked for
+    means: Ratios | None = None  # of a table of sums, where the measurements determine them
+
+
+def number_columns(values: TableValues) -> dict[str, Floats | Integers]:
+    """The numbers of a table, one array per column, in the order of its cells."""
+    estimate, std_error = values.estimate.ravel(), values.std_error.ravel()
+    margin, margin_all = values.margin.ravel(), values.margin_all.ravel()
+    columns = (estimate, std_error, estimate - margin, estimate + margin, estimate - margin_all, estimate + margin_all)
+    counted = {} if values.count is None else {COUNT: values.count.ravel()}
+    means = () if values.means is None else (values.means.estimate, values.means.low, values.means.high)
+    averaged = {name: column.ravel() for name, column in zip(MEANS, means, strict=False)}
+    return {**dict(zip(NUMBERS, columns, strict=True)), **averaged, **counted, **share_columns(values)}
+
+
+def share_columns(values: TableValues) -> dict[str, Floats]:
+    """The shares of a table, if they were asked for; NaN where they are not determined."""
+    if values.shares is None:
+        return {}
+    found = values.shares
+    columns = (found.estimate, found.low, found.high, found.low_all, found.high_all)
+    return {name: column.ravel() for name, column in zip(SHARES, columns, strict=True)}
