@@ -32,6 +32,7 @@ import importlib.machinery
 import inspect
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -44,7 +45,7 @@ from functools import _lru_cache_wrapper, partial
 from itertools import accumulate, islice
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar, cast
 
 import cosmic_ray.ast
 import cosmic_ray.mutating
@@ -59,7 +60,7 @@ PROJECT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = PROJECT / "src" / "privcube"
 WANTED: Final = 0.95  # of the mutants that are not equivalent
 _SLOW: Final = 1.0  # seconds: a test that takes longer is for the suite, not for thousands of mutants
-_ENOUGH: Final = 15.0  # seconds of tests for a mutant, the likely killers and the quick ones first
+_ENOUGH: Final = 6.0  # seconds of tests for a mutant, the likely killers and the quick ones first
 _STUCK: Final = 120.0  # seconds in which a process of tests uses some time of the processor
 
 PRICES: Final = (
@@ -645,15 +646,23 @@ def _preload() -> None:
     hypothesis.settings.load_profile("mutants")
 
 
-def excuses() -> dict[tuple[str, str, str], str]:
-    """Why a mutant cannot be told from its module, by the module and the line before and after."""
-    text = (PROJECT / "tools" / "equivalent_mutants.toml").read_text(encoding="utf-8")
-    return {
-        (module, before, after): reason["why"]
-        for reason in tomllib.loads(text)["reasons"]
-        for module, lines in reason["lines"].items()
-        for before, after in lines
-    }
+class Excuses:
+    """Why mutants cannot be told from their modules: by the module and the line before and after, or by a pattern."""
+
+    def __init__(self) -> None:
+        text = (PROJECT / "tools" / "equivalent_mutants.toml").read_text(encoding="utf-8")
+        self.lines = {
+            (module, before, after)
+            for reason in tomllib.loads(text)["reasons"]
+            for module, lines in reason["lines"].items()
+            for before, after in lines
+        }
+        self._patterns = [re.compile(each["pattern"]) for each in tomllib.loads(text)["everywhere"]]
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a mutant is listed, or differs only in what matches a pattern."""
+        _, before, after = cast("tuple[str, str, str]", key)
+        return key in self.lines or any(one.sub("", before) == one.sub("", after) for one in self._patterns)
 
 
 class Counts(NamedTuple):
@@ -762,7 +771,7 @@ def main(words: Sequence[str]) -> int:
     os.chdir(PROJECT)
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     _preload()
-    excused, wrong, notes = excuses(), 0, Notes(os.environ.get("PRIVCUBE_MUTANT_NOTES"))
+    excused, wrong, notes = Excuses(), 0, Notes(os.environ.get("PRIVCUBE_MUTANT_NOTES"))
     together: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for module, tests in KILLERS.items():
         if not words or any(word in module for word in words):
@@ -771,12 +780,12 @@ def main(words: Sequence[str]) -> int:
     for tests, modules in together.items():
         made = [mutant for module in modules for mutant in mutants(module, every)]
         left = survivors(tests, made, excused, jobs, notes)
-        for module, *lines in {key for key in excused if key[0] in modules} - {mutant.key for mutant in made}:
+        for module, *lines in {key for key in excused.lines if key[0] in modules} - {mutant.key for mutant in made}:
             if every == 1 or lines[0] not in map(str.strip, (SOURCE / module).read_text(encoding="utf-8").splitlines()):
                 print("  excused, but never made:", module, *lines, flush=True)
                 wrong += 1
         for mutant in made:
-            if mutant.key in excused and mutant not in left:
+            if mutant.key in excused.lines and mutant not in left:
                 print(f"  excused, but killed: {mutant.module}: {mutant.title}", flush=True)
                 wrong += 1
         for module in modules:

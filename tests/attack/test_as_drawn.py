@@ -24,7 +24,7 @@ from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schem
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
-from privcube.model.groups import GroupPart
+from privcube.model.groups import GroupPart, group_rows
 from privcube.model.matrices.rows import real_columns, strategy_matrix
 from privcube.model.noise.bundles import Gram
 from privcube.model.options import PlanOptions
@@ -32,7 +32,7 @@ from privcube.model.privacy.guarantee import Guarantee
 from privcube.planning.search.closed_form import Choices
 from privcube.planning.search.gram import GramForm
 from privcube.planning.steps import plan_of
-from privcube.sensitive import gate
+from privcube.sensitive import brute_force, gate
 from privcube.sensitive.gate import verify_by_brute_force
 from privcube.strategies.proposal import Proposal
 
@@ -192,7 +192,19 @@ CROSSING = Schema(
 CROSSED = Workload.tables(CROSSING, [(Axis("x", "low"), "y"), (Axis("x", "odd"), "y"), ("x",)])
 KWAY = Workload.tables(Schema.from_sizes(SIZES), PAIRS)
 
+
+def gram_below_a_level() -> Plan:
+    """A Gram bundle in slices of a level of x, with Helmert rows of the cells of x below it and of y."""
+    schema = Schema([Attribute("y", size=3), Attribute("x", size=6, levels=[Level("low", width=2)])])
+    workload = Workload.tables(schema, [(Axis("x", "low"), "y"), ("x",)])
+    above, x, y = GroupPart(1, 1), GroupPart(1, 2, "helmert"), GroupPart(0, 1, "helmert")
+    groups = [(above,), (y, above), (x,), (y, x)]
+    proposal = Proposal.of_bundles(Frame.natural(workload), [groups], laws=[Gram((3, 2, 4))])
+    return plan_of(workload, PureDP(1), OPTIONS, proposal)
+
+
 MADE: dict[str, Callable[[], Plan]] = {
+    "Gram below a level": gram_below_a_level,
     "Gram": lambda: of_law("Gram", SIZES, PAIRS, PureDP(1)),
     "Gram in slices": lambda: of_law("Gram", SIZES, [("a", "b"), ("a", "c")], PureDP("0.3"), (0,)),
     "Gram in slices of two, persons": lambda: of_law(
@@ -283,6 +295,7 @@ REFUSED: dict[str, tuple[str, dict[str, object]]] = {
     "a law too many": ("Gram", {"laws": (Gram((1, 1, 1, 1)), "max_norm", "section")}),
     "shares above the denominator": ("Gram", {"shares": (1, 1), "denominator": 1}),
     "another guarantee": ("Gram", {"guarantee": ZCDP(1)}),
+    "a law that nobody knows": ("section", {"laws": ("max_norms", "max_norm")}),
 }
 
 
@@ -300,3 +313,32 @@ def test_a_gram_bundle_whose_noise_is_short_is_seen_as_drawn(monkeypatch: pytest
     monkeypatch.setattr(gate, "row_squares", lambda *given: [each / 2 for each in short(*given)])
     columns = strategy_matrix(made.frame, made.groups).toarray()[:, real_columns(made.frame)].T
     assert max(prices(made)(column) for column in columns) > float(made.guarantee.capacity) * 1.1
+
+
+GRAMS = ["Gram", "Gram in slices", "Gram below a level"]
+
+
+def answers_of_records(made: Plan) -> list[list[np.ndarray]]:
+    """The answers of every group to each record alone."""
+    columns = strategy_matrix(made.frame, made.groups).toarray()[:, real_columns(made.frame)].T.astype(np.int64)
+    ends = np.cumsum([group_rows(made.frame, group) for group in made.groups])[:-1]
+    return [np.split(column, ends) for column in columns]
+
+
+@pytest.mark.parametrize("name", GRAMS)
+def test_brute_force_finds_the_price_of_gram_bundles(name: str) -> None:
+    made = MADE[name]()
+    columns = answers_of_records(made)
+    rest = max(brute_force._price(made, column) for column in columns)
+    assert brute_force._gram_price(made, columns) + rest == privacy_cost(made)
+    for column in columns:
+        assert brute_force._gram_price(made, [column]) + rest == privacy_cost(made)
+
+
+@pytest.mark.parametrize("factor", [-1, 2, 0])
+def test_brute_force_refuses_matrices_of_a_record_that_are_not_of_rank_1(factor: int) -> None:
+    made = MADE["Gram"]()
+    (column, *_) = answers_of_records(made)
+    two = next(at for at, group in enumerate(made.groups) if len(group) == 2)
+    with pytest.raises(PlanError, match="rank 1"):
+        brute_force._gram_price(made, [[own * (factor if at == two else 1) for at, own in enumerate(column)]])

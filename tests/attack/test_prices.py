@@ -15,7 +15,9 @@ from privcube.accuracy.layout import Layout
 from privcube.accuracy.pricing import columns
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model import sensitivity
-from privcube.model.groups import Group, GroupPart, SketchGroup, group_rows
+from privcube.model.frame import Frame
+from privcube.model.groups import Group, GroupPart, MatrixGroup, SketchGroup, group_rows
+from privcube.model.noise import pairs
 from privcube.model.slices import largest_scale
 from privcube.planning.steps import with_bundles
 from privcube.sensitive import brute_force, gate
@@ -278,3 +280,59 @@ def test_variances_of_many_groups_are_those_of_each(strategy: str, guarantee: ty
 def test_a_cost_of_1_is_held_against_the_profile_too() -> None:
     assert privacy.is_within(Fraction(0), ApproxDP("0.001", "1e-9"))
     assert not privacy.is_within(Fraction(1), ApproxDP("0.001", "1e-9"))
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_pairs_of_columns_of_a_matrix_are_compared(power: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planner's own formula, if it forgets pairs, is not believed."""
+    rows = np.random.default_rng(5).integers(-9, 10, (3, 7))
+    group = MatrixGroup(("x",), tuple(map(tuple, rows.tolist())))
+    apart = max(int((np.abs(one - other) ** power).sum()) for one, other in combinations(rows.T, 2))
+    for name in ("largest_l1", "largest_l2"):
+        monkeypatch.setattr(MatrixGroup, name, lambda *given: 0)
+    assert privacy._matrix_move(group, True)[power - 1] == apart
+
+
+def test_two_nodes_of_one_child_each_are_told_apart() -> None:
+    """Where no cell has siblings, a record is exchanged for one of another node, if there is one."""
+    for parents in (1, 2, 3):
+        found = columns.meetings(columns.Shape(parents, 1, "cells", ()))
+        assert {met.inner for met in found} == ({0, 1} if parents > 1 else {1})
+
+
+@pytest.mark.parametrize(("kind", "moved"), [("cells", 2), ("contrast", 4)])
+def test_an_exchange_moves_cells_by_2_and_contrasts_by_4(kind: str, moved: int) -> None:
+    frame = Frame.natural(Workload.all_kway(Schema.from_sizes({"a": 2, "b": 2}), 2))
+    group = (GroupPart(0, 1, kind), GroupPart(1, 1, kind))  # type: ignore[arg-type]
+    for rows in (1, 3):
+        guarantee = ZCDP(1, neighbors="replace_one", max_rows_per_person=rows)
+        assert sensitivity.squared_l2(guarantee, frame, group) == moved * rows**2
+        assert sensitivity.squared_l2(ZCDP(1, max_rows_per_person=rows), frame, group) == rows**2
+
+
+def test_weights_that_treat_cells_differently_are_refused() -> None:
+    assert columns.inner_products(columns.Shape(1, 3, "helmert", (2, 6))) == (Fraction(2, 3), Fraction(-1, 3), 0)
+    with pytest.raises(errors.PlanError, match="treat all cells alike"):
+        columns.inner_products(columns.Shape(1, 3, "helmert", (2, 7)))
+
+
+def test_a_bundle_that_does_not_move_costs_nothing_and_no_less() -> None:
+    """Rows without product structure always cost their whole share, and never more."""
+    schema = Schema.from_sizes({"a": 2, "b": 2})
+    frame = Frame.natural(Workload.all_kway(schema, 2))
+    a, b = GroupPart(0, 1, "contrast"), GroupPart(1, 1, "contrast")
+    guarantee = PureDP(1, neighbors="replace_one")
+    found = pairs.every_case(guarantee, frame, [(a,), (b,), (a, b), SketchGroup(0, 3)], [(0, 1), (2,), (3,)])
+    assert found is not None
+    assert [set(term.ratios) for term in found.terms] == [{0, 1}, {0, 1}, {1}]
+    assert found.dearest([5, 3, 2]) == 10
+    assert found.dearest([0, 3, 2]) == 5
+
+
+def test_large_tables_of_bundles_cost_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = Frame.natural(Workload.all_kway(Schema.from_sizes({"a": 2, "b": 2}), 2))
+    groups: list[Group] = [(GroupPart(0, 1),), (GroupPart(1, 1),)]
+    monkeypatch.setattr(pairs, "_MOST_IN_A_TABLE", 1)
+    found = pairs.every_case(PureDP(1, neighbors="replace_one"), frame, groups, [(0, 1)])
+    assert found is not None
+    assert found.dearest([7]) == 7

@@ -197,7 +197,7 @@ def test_single_entries(
     (1 + t^2)^-((n+1)/2) and (1 + t^2/4)^-(n+1) are their characteristic functions. A factor 5 % off is rejected.
     """
     left, right = np.array([entry[0]]), np.array([entry[1]])
-    off, reach, times = (1.01, 110, 10_000_000 // draws) if LONG else (1.05, 80, 1)
+    off, reach, times = (1.02, 110, 40 if dimension == 1 else 5) if LONG else (1.05, 80, 1)
     drawn = np.concatenate(
         [
             gram_slices(dimension, left, right, [Fraction(16)], np.zeros(1, dtype=np.int64), draws)[:, 0]
