@@ -40,7 +40,7 @@ import tempfile
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import _lru_cache_wrapper, partial
 from itertools import accumulate, islice
 from pathlib import Path
@@ -661,8 +661,12 @@ class Excuses:
 
     def __contains__(self, key: object) -> bool:
         """Whether a mutant is listed, or differs only in what matches a pattern."""
-        _, before, after = cast("tuple[str, str, str]", key)
-        return key in self.lines or any(one.sub("", before) == one.sub("", after) for one in self._patterns)
+        return key in self.lines or self.is_nothing(cast("tuple[str, str, str]", key))
+
+    def is_nothing(self, key: tuple[str, str, str]) -> bool:
+        """Whether a mutant differs only in what matches a pattern: it is not even tried."""
+        _, before, after = key
+        return any(one.sub("", before) == one.sub("", after) for one in self._patterns)
 
 
 class Counts(NamedTuple):
@@ -673,11 +677,9 @@ class Counts(NamedTuple):
     equivalent: int
 
 
-def survivors(
-    tests: Sequence[str], made: Sequence[Mutant], excused: Container[tuple[str, str, str]], jobs: int, notes: Notes
-) -> list[Mutant]:
+def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Excuses, jobs: int, notes: Notes) -> list[Mutant]:
     """Mutants that no test kills; those without an excuse are printed as soon as they are found."""
-    found: list[Mutant] = []
+    found = [mutant for mutant in made if excused.is_nothing(mutant.key)]
     unsure: list[tuple[Mutant, str | None]] = []
     often: Counter[tuple[str, str]] = Counter()  # tests that killed mutants of a module
 
@@ -687,7 +689,7 @@ def survivors(
         if mutant.key not in excused:
             print(f"  survived  {mutant.module}: {mutant.title}", flush=True)
 
-    made = [mutant for mutant in made if not notes.killed(mutant)]
+    made = [mutant for mutant in made if not notes.killed(mutant) and not excused.is_nothing(mutant.key)]
     answers = killers(tests, made, jobs, notes.of_tests(tests)) if made else iter(())
     noted = next(answers, {})
     failed = [name for name, each in noted.items() if each is None]

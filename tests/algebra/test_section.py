@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privcube.algebra import section
 from privcube.algebra.section import (
     GroupWeights,
     dimension,
@@ -198,3 +199,43 @@ def test_many_groups_of_equal_weights_count_as_many() -> None:
 def test_refusals(bound: dict[int, int], free: dict[int, int]) -> None:
     with pytest.raises(ValueError, match="at least two rows"):
         section_variances(bound, free)
+
+
+def points_of_a_group(n: int, t: float, steps: int) -> np.ndarray:
+    """Points of a fine grid with n rows of sum t and L1 norm at most 1."""
+    axis = (np.arange(-steps, steps) + 0.5) / steps
+    free = np.stack(np.meshgrid(*[axis] * (n - 1), indexing="ij"), axis=-1).reshape(-1, n - 1)
+    rows = np.column_stack([free, t - free.sum(axis=1)])
+    return rows[np.abs(rows).sum(axis=1) <= 1]
+
+
+@pytest.mark.parametrize(("n", "steps", "close"), [(2, 20_000, 1e-3), (3, 300, 1e-2), (4, 32, 0.08)])
+def test_moments_given_the_total_are_those_of_a_grid(n: int, steps: int, close: float) -> None:
+    """Means of sums of powers; and the cubes and fourth powers of errors whose weights sum to 0."""
+    t = section._nodes()[0]
+    _, *means = section._power_sums(n)
+    moments = section._conditional(n)
+    weights = np.random.default_rng(n).normal(size=n)
+    weights -= weights.mean()
+    for node in (len(t) // 4, len(t) // 2, 3 * len(t) // 4):
+        rows = points_of_a_group(n, float(t[node]), steps)
+        p2, p3, p4 = ((rows**power).sum(axis=1) for power in (2, 3, 4))
+        for stated, found in zip(means, (p2, p3, p4, p2**2), strict=True):
+            size = float(np.abs(found).mean() + np.abs(rows**3).mean())
+            assert abs(stated[node] - float(found.mean())) <= close * size
+        error = rows @ weights
+        stated = moments.third[node] * (weights**3).sum()
+        assert abs(stated - float((error**3).mean())) <= 3 * close * float((np.abs(error) ** 3).mean())
+        stated = moments.alpha[node] * (weights**4).sum() + moments.beta[node] * (weights**2).sum() ** 2
+        assert stated == pytest.approx(float((error**4).mean()), rel=2 * close)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 12, 40])
+def test_volumes_at_any_point(n: int) -> None:
+    at = np.array([0.0, 0.05, 0.3, 0.6, 0.9])
+    terms = [comb(n - 1, j) * comb(2 * n - 2 - j, n - 1) * 2**j for j in range(n)]
+    exact = np.log([sum(a * t**j * (1 - t) ** (n - 1 - j) for j, a in enumerate(terms)) for t in at.tolist()])
+    found = section.log_volume(n, at)
+    assert found - found[0] == pytest.approx(exact - exact[0], abs=1e-9)
+    nodes = section._nodes()[0]
+    assert section._power_sums(n)[0] - found[0] == pytest.approx(section.log_volume(n, nodes) - found[0], abs=1e-9)

@@ -11,6 +11,7 @@ import pytest
 
 from privcube.errors import GuaranteeError
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
+from privcube.sensitive.noise import wide_gaussian as wide
 from privcube.sensitive.noise.bits import system_words
 from privcube.sensitive.noise.wide_gaussian import _exponents, _grid, coarse_table, wide_gaussian
 
@@ -108,3 +109,36 @@ def test_what_is_refused() -> None:
     for variance in (Fraction(0), Fraction(-1), Fraction(10**31), Fraction(1, 10**16), 1.0, 5):
         with pytest.raises(GuaranteeError, match="noise variance"):
             discrete_gaussian(variance, 1)
+
+
+def test_zero_is_drawn_with_one_sign_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it would be twice as likely: where all tries are 0 and signs take turns, each other try is dropped."""
+    tried: list[int] = []
+
+    class Zeros:
+        def draw(self, count: int, source: object) -> np.ndarray:
+            tried.append(count)
+            return np.zeros(count, dtype=np.int64)
+
+    def turns(ones: np.ndarray, source: object) -> np.ndarray:
+        return np.where(np.arange(len(ones)) % 2, 1, -1)
+
+    monkeypatch.setattr(wide, "coarse_table", lambda coarse: Zeros())
+    monkeypatch.setattr(wide, "uniform_below", lambda width, count, source: np.zeros(count, dtype=np.int64))
+    monkeypatch.setattr(wide, "signed", turns)
+    monkeypatch.setattr(wide, "_kept", lambda value, *given: np.ones(len(value), dtype=bool))
+    assert not wide.wide_gaussian(Fraction(10**7), 1_000, system_words).any()
+    assert sum(tried) >= 2_000
+
+
+@pytest.mark.parametrize("coarse", [4, 64])
+def test_tails_of_coarse_draws_at_more_bits(coarse: int) -> None:
+    """Those that are worked out one by one: P(K >= k) of weights exp(-k^2 / 2c), k >= 0."""
+    bits = 500
+    with mpmath.workdps(200):
+        weights = [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * coarse)) for k in range(60 * int(coarse**0.5))]
+        for k in (1, 2, 5):
+            low, high = coarse_table(coarse).tail(k, bits)
+            exact = sum(weights[k:]) / sum(weights) * mpmath.mpf(2) ** bits
+            assert low <= exact <= high
+            assert high - low < 2**20
