@@ -691,7 +691,7 @@ def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Excuses, jo
 
     made = [mutant for mutant in made if not notes.killed(mutant) and not excused.is_nothing(mutant.key)]
     answers = killers(tests, made, jobs, notes.of_tests(tests)) if made else iter(())
-    noted = next(answers, {})
+    noted: dict[str, Any] = next(answers, {})
     failed = [name for name, each in noted.items() if each is None]
     if failed:
         raise SystemExit(f"{failed[0]} fails without any mutant")
