@@ -315,8 +315,8 @@ def test_a_group_that_is_measured_twice_costs_twice() -> None:
 
 def test_too_many_pairs_are_priced_by_groups() -> None:
     """Where attributes are all different and many, each group counts at its own worst."""
-    schema = Schema.from_sizes({f"a{at}": 2 + at for at in range(20)})
-    workload = Workload.tables(schema, [(f"a{at}",) for at in range(20)])
+    schema = Schema.from_sizes({f"a{at}": 2 + at for at in range(24)})
+    workload = Workload.tables(schema, [(f"a{at}",) for at in range(24)])
     made = plan(workload, ZCDP(1, neighbors="replace_one"), "residual")
     assert sum(made.shares) - max(made.shares) == made.denominator
     verify_privacy(made)

@@ -95,7 +95,7 @@ def test_other_tables_only_add_to_the_least_error() -> None:
 def test_what_cannot_win_is_not_worked_out(workload: pc.Workload, left_out: set[str]) -> None:
     tried = candidates.candidates(workload, pc.PureDP(1), PlanOptions(), silent)
     assert set(tried.left_out) == left_out
-    assert tried.best.options.strategy == "search"
+    assert tried.best.options.strategy in ("search", "marginals")  # which a search as short as here may not beat
     for problem in tried.left_out.values():
         assert "seconds of work" in str(problem) or "the best so far has" in str(problem)
 

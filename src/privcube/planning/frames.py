@@ -29,6 +29,7 @@ from privcube.planning.steps import plan_of
 from privcube.strategies import residual
 
 _MOST_TABLES: Final = 2_000  # of a workload; for more, looking at further frames takes too long
+_MOST_PRICED: Final = 14  # attributes in use; with more, pairs of records are too many to price them for every frame
 _MOST_LEVELS: Final = 4  # of an attribute in use, all of whose chains are tried
 
 
@@ -40,6 +41,8 @@ def frames(workload: Workload, guarantee: Guarantee) -> list[Frame]:
     if guarantee.neighbors == "add_remove" and asks_for_single_cells(workload, plain):
         return [plain]
     noise = ZCDP("0.5", neighbors=guarantee.neighbors) if isinstance(guarantee, PureDP) else guarantee
+    if len({Axis.of(entry).attribute for table in workload for entry in table}) > _MOST_PRICED:
+        noise = ZCDP("0.5")
     levels_of = {attribute.name: plain.levels_of(attribute) for attribute in workload.schema}
     best, least = plain, _residual_error(workload, noise, plain)
     for name, used in workload.levels.items():

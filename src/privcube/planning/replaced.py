@@ -3,13 +3,18 @@
 With share x_g of the budget, group g adds a_g / x_g^p to the error (p = 1 under Gaussian noise, 2 under a pure
 guarantee), and a pair of records of case s costs sum_g r_g(s) x_g (`privcube.model.noise.pairs`). The task is
   minimize sum_g a_g / x_g^p subject to sum_g r_g(s) x_g <= 1 for every case s.
-For any weights m of the cases that sum to 1, the mean ratio r_g(m) gives a single constraint, which is weaker. By
-Hoelder's inequality its best shares are x_g ~ (a_g / r_g(m))^(1/(p+1)) and its least error, a lower bound, is
+Bundles in the same term share a table of ratios and the largest part among them, so the parts are those of terms.
+
+Most cases never matter. So the task is solved for some of them by Newton steps with a logarithmic barrier, in time
+linear in the number of terms, as its Hessian is a diagonal plus the product of the few cases that are in play; then the
+dearest of all cases are added, until none costs much more than those in play. Dividing the parts by what the dearest
+case costs makes them keep every constraint. For any weights m of the cases that sum to 1, the mean ratio r_g(m) gives a
+single constraint, which is weaker, and by Hoelder's inequality a lower bound on the error,
   (sum_g (a_g r_g(m)^p)^(1/(p+1)))^(p+1).
-It is concave in m to the power 1/(p+1), and its slope in the weight of a case is the cost of that case at those shares.
-So weights are multiplied by powers of these costs until the dearest case costs little more than the mean: dividing the
-shares by that cost makes them keep every constraint, and the ratio to the lower bound is a certificate. The same works
-for any task that can be solved for a single constraint, such as the least largest error.
+The barrier's own weights make it a certificate.
+
+Other tasks, such as the least largest error, are solved for a single constraint again and again (`Replaced.solved`).
+The slope of their bound in the weight of a case is what that case costs, so weights are multiplied by powers of costs.
 
 See THEORY section 10.
 """
@@ -18,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -31,6 +36,13 @@ from privcube.model.noise.pairs import Bundles, Pairs, Term, alike, every_case
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 
 _CLOSE: Final = 3e-4  # error over the lower bound, minus 1: far below any effect on a choice between plans
+_ADDED: Final = 24  # cases put in play at a time
+_TIMES: Final = 60  # that cases are put in play: a safeguard
+_SHARPER: Final = 8.0  # factor by which the barrier becomes steeper
+_NEWTON: Final = 40  # steps for one barrier: a safeguard
+_MOVED: Final = 0.01  # squared length of a Newton step that ends them
+_RIDGE: Final = 1e-13  # keeps systems of cases that cost nearly the same solvable
+_IN_PLAY: Final = 1e-6  # of all weights; cases with less leave again
 _MOST_ROUNDS: Final = 400  # of adapting the weights of the cases: a safeguard
 _FIRST_POWER: Final = 4.0  # of the costs; halved whenever the lower bound falls, which it never does at 1
 _EQUAL: Final = 1e-9  # relative; needs closer than this differ by rounding only
@@ -81,13 +93,12 @@ class Replaced:
     def best_parts(self, needs: Floats) -> Floats | None:
         """The parts of the budget that minimize the sum of needs / part^p; None if their sum should be 1."""
         power = 2 if isinstance(self.guarantee, PureDP) else 1
-        relaxed = partial(_closed_form, needs, power)
         if self._alike is not None and all(_is_whole(term, needs) for term in self._alike.terms):
-            return _Task(self._alike).solved(relaxed, power)
+            return _Task(self._alike).least(needs, power)
         pairs = self._every or self._alike
         if pairs is None or self._worst_at_once:
             return None
-        parts = _Task(pairs).solved(relaxed, power)
+        parts = _Task(pairs).least(needs, power)
         apart = (needs ** (1 / (power + 1))).sum() ** (power + 1)
         return parts if _error(needs, parts, power) < apart else None
 
@@ -122,13 +133,6 @@ def _is_whole(term: Term, needs: Floats) -> bool:
     return len(own) == term.orbit and float(own.max() - own.min()) <= _EQUAL * float(own.max())
 
 
-def _closed_form(needs: Floats, power: int, means: Floats) -> tuple[Floats, float]:
-    """The best parts for a single constraint, sum of means times parts at most 1, and their error."""
-    root = 1 / (power + 1)
-    bound = float(((needs * means**power) ** root).sum())
-    return (needs / means) ** root / bound, bound ** (power + 1)
-
-
 class _Task:
     """What the cases of a neighboring change cost, given parts of the budget per bundle."""
 
@@ -137,8 +141,9 @@ class _Task:
         spots = [pairs.grid.spots(term.axes) for term in pairs.terms]
         self._spots = np.concatenate(spots)
         self._term = np.repeat(np.arange(len(spots)), [len(each) for each in spots])
-        ratios = [np.array([float(ratio) for ratio in term.ratios])[term.place] for term in pairs.terms]
-        self._differences = np.concatenate([differenced(table) for table in ratios])
+        self._axes = [term.axes for term in pairs.terms]
+        self._ratios = [np.array([float(ratio) for ratio in term.ratios])[term.place] for term in pairs.terms]
+        self._differences = np.concatenate([differenced(table) for table in self._ratios])
         self._member_of = np.zeros(self._bundles, dtype=np.int64)
         for number, term in enumerate(pairs.terms):
             self._member_of[list(term.members)] = number
@@ -149,9 +154,13 @@ class _Task:
         """The cost of every case, the last of them a record alone, if there is that case."""
         largest = np.zeros(len(self._orbit))
         np.maximum.at(largest, self._member_of, parts)
-        weights = self._differences * largest[self._term]
-        values = self._grid.spread(np.bincount(self._spots, weights, minlength=self._grid.size))
+        values = self._spread(largest)
         return values if self._alone is None else np.append(values, self._alone @ parts)
+
+    def _spread(self, parts: Floats) -> Floats:
+        """The cost of every pair of records, given parts per term."""
+        weights = self._differences * parts[self._term]
+        return self._grid.spread(np.bincount(self._spots, weights, minlength=self._grid.size))
 
     def _means(self, weights: Floats) -> Floats:
         """The ratio of every bundle, averaged over the cases."""
@@ -161,6 +170,48 @@ class _Task:
         if self._alone is not None:
             of_all = of_all + weights[-1] * self._alone
         return np.asarray(np.maximum(of_all, _NO_MEAN))
+
+    def least(self, needs: Floats, power: int) -> Floats:
+        """The parts with the least sum of needs / part^power; the dearest case costs 1, what is not needed has none."""
+        of_term = np.bincount(self._member_of, needs, minlength=len(self._orbit)).astype(np.float64)
+        used = np.flatnonzero(of_term > 0)
+        wanted = of_term[used]
+        found = np.zeros(len(self._orbit))
+        found[used] = 1.0
+        best, least, lower, rows, cases = found, np.inf, 0.0, np.zeros((0, len(used))), np.zeros(0, dtype=np.int64)
+        for _ in range(_TIMES):
+            costs = self._with_alone(found)
+            dearest = float(costs.max())
+            error = float((wanted * (dearest / found[used]) ** power).sum())
+            if error < least:
+                best, least = found / dearest, error
+            if least <= (1 + _CLOSE) * lower:
+                break
+            new = np.setdiff1d(np.argpartition(costs, -min(_ADDED, len(costs)))[-_ADDED:], cases)
+            rows, kept = np.unique(np.concatenate([rows, self._rows(new)[:, used]]), axis=0, return_index=True)
+            cases = np.concatenate([cases, new])[kept]
+            found[used], weights = _within(rows, wanted, power, found[used] / dearest)
+            root = 1 / (power + 1)
+            lower = max(lower, float(((wanted * (weights @ rows) ** power) ** root).sum() ** (power + 1)))
+            in_play = weights > _IN_PLAY
+            rows, cases = rows[in_play], cases[in_play]
+        return np.asarray(best[self._member_of])
+
+    def _with_alone(self, parts: Floats) -> Floats:
+        """What every case costs, given parts per term, the last of them a record alone, if there is that case."""
+        values = self._spread(parts)
+        return values if self._alone is None else np.append(values, self._alone @ parts[self._member_of])
+
+    def _rows(self, cases: Integers) -> Floats:
+        """What some cases cost per term: case x term."""
+        found = np.empty((len(cases), len(self._orbit)))
+        pairs = cases < self._grid.size
+        places = np.unravel_index(np.where(pairs, cases, 0), self._grid.shape) if self._grid.shape else ()
+        for term, (axes, ratios) in enumerate(zip(self._axes, self._ratios, strict=True)):
+            found[:, term] = ratios[tuple(places[axis] for axis in axes)]
+        if self._alone is not None:
+            found[~pairs] = np.bincount(self._member_of, self._alone, minlength=len(self._orbit))
+        return found
 
     def solved(self, relaxed: Relaxed, power: int, rounds: int = _MOST_ROUNDS) -> Floats:
         """The best parts found; the dearest case costs 1."""
@@ -183,3 +234,44 @@ class _Task:
             weights = weights * np.maximum(costs / dearest, 0.0) ** step
             weights = weights / weights.sum()
         return best
+
+
+def _within(rows: Floats, needs: Floats, power: int, start: Floats) -> tuple[Floats, Floats]:
+    """The parts x with the least sum of needs / x^power and rows @ x at most 1, and the weights of the rows.
+
+    Newton steps minimize t * error - sum log(1 - rows @ x) for larger and larger t; weights of the rows are then
+    1 / (1 - rows @ x), and their sum over t times the error bounds what is left to gain.
+    """
+    parts = start * (0.9 / float((rows @ start).max()))
+    sharp = len(rows) / float((needs / parts**power).sum())
+    while True:
+        for _ in range(_NEWTON):
+            room = 1 - rows @ parts
+            slope = -sharp * power * needs / parts ** (power + 1) + (1 / room) @ rows
+            bend = sharp * power * (power + 1) * needs / parts ** (power + 2)
+            across = rows / bend
+            inner = across @ rows.T
+            inner[np.diag_indices_from(inner)] += room**2 + _RIDGE * np.trace(inner)
+            step = across.T @ np.linalg.solve(inner, across @ slope) - slope / bend
+            reach = 1.0
+            worth = float(-slope @ step)
+            value = _barrier(parts, rows, needs, power, sharp)
+            while (
+                reach > 1e-10 and _barrier(parts + reach * step, rows, needs, power, sharp) > value - reach * worth / 4
+            ):
+                reach /= 2
+            parts = parts + reach * step
+            if worth < _MOVED or reach <= 1e-10:
+                break
+        if len(rows) < _CLOSE / 4 * sharp * float((needs / parts**power).sum()):
+            weights = 1 / (1 - rows @ parts)
+            return parts, weights / weights.sum()
+        sharp *= _SHARPER
+
+
+def _barrier(parts: Floats, rows: Floats, needs: Floats, power: int, sharp: float) -> float:
+    """What the Newton steps minimize; infinite outside."""
+    room = 1 - rows @ parts
+    if float(parts.min()) <= 0 or float(room.min()) <= 0:
+        return np.inf
+    return float(sharp * (needs / parts**power).sum() - np.log(room).sum())

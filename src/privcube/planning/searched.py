@@ -73,10 +73,16 @@ def searched(
     search = partial(_with_more_effort, workload, guarantee)
     if tree is None:
         axes = frames(workload, guarantee)
-        plans = [search(options, frame, [], _part(progress, number, len(axes))) for number, frame in enumerate(axes)]
+        part = 1 / len(axes)  # of the time
+        plans = [
+            search(options, frame, [], part, _part(progress, number, len(axes))) for number, frame in enumerate(axes)
+        ]
         return min(plans, key=judge(guarantee))
-    flat = Frame.unpadded(workload)
-    plans = [search(replace(options, effort="fast"), flat, [], silent), search(options, tree.frame, [tree], progress)]
+    flat, part = Frame.unpadded(workload), 0.5 if options.effort == "fast" else 0.9
+    plans = [
+        search(replace(options, effort="fast"), flat, [], 0.5, silent),
+        search(options, tree.frame, [tree], part, progress),
+    ]
     best = min(plans, key=judge(guarantee))
     return replace(best, options=plans[-1].options)
 
@@ -94,9 +100,15 @@ def _part(progress: Progress, number: int, count: int) -> Progress:
 
 
 def _with_more_effort(
-    workload: Workload, guarantee: PureDP, options: PlanOptions, frame: Frame, also: Sequence[Plan], progress: Progress
+    workload: Workload,
+    guarantee: PureDP,
+    options: PlanOptions,
+    frame: Frame,
+    also: Sequence[Plan],
+    part: float,
+    progress: Progress,
 ) -> Plan:
-    """The best plan of searches with more and more effort, each starting from the plan before."""
+    """The best plan of searches with more and more effort, each from the plan before, in a part of their time."""
     error = judge(guarantee)
     efforts = get_args(Effort)[: get_args(Effort).index(options.effort) + 1]
     stages = _Stages(progress, [_LONGER[effort] for effort in efforts])
@@ -105,7 +117,7 @@ def _with_more_effort(
         if not stages.stopped:
             again = replace(options, effort=effort)
             known = [*plans[-1:], *also]
-            plans.append(search_plan(workload, guarantee, again, frame, also=known, progress=stages))
+            plans.append(search_plan(workload, guarantee, again, frame, also=known, part=part, progress=stages))
             plans = sorted(plans, key=error, reverse=True)
             stages.next()
     return replace(plans[-1], options=replace(plans[-1].options, effort=options.effort))

@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_MOST_CHOICES: Final = 2**18
+_MOST_CHOICES: Final = 2**22
 _MOST_EXACT: Final = 2**12
 _MOST_IN_A_TABLE: Final = 2**16
 _MOST_ENTRIES: Final = 2**21

@@ -61,7 +61,7 @@ from privcube.model.sensitivity import squared_l2
 
 KNOWN: Final = 2**19  # share of the total, in whole budgets, if it is public: its noise is practically always 0
 
-_MOST_CASES: Final = 2**18  # that are gone through
+_MOST_CASES: Final = 2**22  # that are gone through
 _MOST_ENTRIES: Final = 2**21  # of all tables together
 _MOST_IN_A_TABLE: Final = 2**16
 

@@ -17,7 +17,7 @@ See THEORY section 1.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final
@@ -34,7 +34,7 @@ from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Axis, Table, Workload
 
 # Seconds for all strategies beside the search that "auto" works out, at the prices below.
-SECONDS: Final[dict[Effort, float]] = {"fast": 3.0, "normal": 10.0, "thorough": 100.0}
+SECONDS: Final[dict[Effort, float]] = {"fast": 1.0, "normal": 5.0, "thorough": 100.0}
 
 # Prices in seconds on a core of 2024.
 _COEFFICIENT: Final = 12e-6  # a Fourier coefficient below a table
@@ -91,7 +91,8 @@ def least_error(strategy: Strategy, workload: Workload, guarantee: Guarantee, dr
     """
     if strategy not in ("fourier", "wavelet"):
         return 0.0
-    plain = [number for number, table in enumerate(workload) if _is_plain(workload, table)]
+    leveled = workload.leveled
+    plain = [number for number, table in enumerate(workload) if _is_plain(table, leveled)]
     tables = [list(workload)[number] for number in plain]
     if not tables or sum(2 ** len(table) for table in tables) > MOST_BELOW_ALL:
         return 0.0
@@ -168,9 +169,9 @@ def _below(workload: Workload, choices: dict[str, int]) -> float:
     return float(sum([prod([choices[Axis.of(entry).attribute] for entry in table]) for table in workload]))
 
 
-def _is_plain(workload: Workload, table: Table) -> bool:
+def _is_plain(table: Table, leveled: Collection[str]) -> bool:
     """Whether all entries of a table are the cells of attributes without levels."""
-    return all(isinstance(entry, str) and entry not in workload.leveled for entry in table)
+    return all(isinstance(entry, str) and entry not in leveled for entry in table)
 
 
 def _sum_of_powers(per_set: Floats, sets: np.ndarray, parts: list[Floats], power: float) -> float:

@@ -20,10 +20,10 @@ See THEORY section 3.2.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import exp
+from math import exp, inf
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -43,6 +43,12 @@ _HOT: Final = 0.06  # first temperature: a rise of the log error, times the numb
 _COLD: Final = 0.0006  # last temperature
 _ROUNDS: Final = 2  # of adapting budgets after a change: too few to settle, but cheap
 _SETTLED: Final = 60  # rounds of adapting budgets for a start, enough to settle them
+_ROUGH: Final = 6  # rounds for a first look at a start
+_SETTLED_FIRST: Final = 0.5  # of a run's time at most, for settling the plans that it starts from
+_SETTLED_STARTS: Final = 16  # of which budgets are settled, at most,
+_SETTLING: Final = 400e-9  # at this price in seconds per entry of bundles x residuals,
+_LOOK: Final = 80e-9  # and these for a first look, per entry of bundles x residuals
+_LOOK_AT_GROUP: Final = 15e-9  # and of groups x residuals
 _FREE: Final = 2  # empty places kept for new bundles
 _NEW_SHARE: Final = 0.05  # of the budget, for a new bundle before budgets are adapted
 _SMALL_SHARE: Final = 4e-3  # of the budget: bundles below it are candidates for dropping
@@ -58,12 +64,14 @@ _FEW: Final = 8  # residuals; a search over fewer is shortened in proportion
 
 _EMPTY: Final = Shape(1.0, 1.0, -1, 0.0)
 
-# Prices of a step in seconds on two cores of 2024: per plan, per group of a changed bundle, per entry of `says`.
-_PLAN: Final = 35e-6
-_GROUP: Final = 1e-6
-_ENTRY: Final = 9e-9
+# Prices of a step in seconds on a core of 2024: per plan, per group of a changed bundle, per residual of it, and per
+# entry of `says`.
+_PLAN: Final = 55e-6
+_GROUP: Final = 2e-6
+_RESIDUAL: Final = 60e-9
+_ENTRY: Final = 4e-9
 # Per effort: the time of a run, the plans annealed at once, and the number of runs.
-_SECONDS: Final[dict[Effort, float]] = {"fast": 0.6, "normal": 7.0, "thorough": 20.0}
+_SECONDS: Final[dict[Effort, float]] = {"fast": 0.5, "normal": 6.5, "thorough": 20.0}
 _PLANS: Final[dict[Effort, int]] = {"fast": 8, "normal": 16, "thorough": 24}
 _RUNS: Final[dict[Effort, int]] = {"fast": 1, "normal": 1, "thorough": 4}
 
@@ -96,20 +104,47 @@ class Found:
         return Start([list(each.bundle) for each in self.bundles], self.gram, sections)
 
 
-def ranked(choices: Choices, candidates: Sequence[Start]) -> list[Found]:
-    """The candidates with their errors at nearly settled budgets, best first."""
-    found = [Population(choices, [start], 0).best for start in candidates]
-    return sorted(found, key=lambda each: each.error)
+def ranked(choices: Choices, candidates: Iterable[Sequence[Start]], seconds: float = inf) -> list[Found]:
+    """The candidates with their errors, best first; of several laws for one, the best.
+
+    They are looked at with budgets that are far from settled, those of the best are then settled, each as far as half
+    of the time allows; the first is always looked at.
+    """
+    found: list[Found] = []
+    left = seconds / 2
+    for laws in candidates:
+        price = sum(_LOOK * len(start.bundles) + _LOOK_AT_GROUP * sum(map(len, start.bundles)) for start in laws)
+        price *= choices.residuals
+        if not found or price <= left:
+            left -= price
+            looks = [Population(choices, [start], 0, rounds=_ROUGH).best for start in laws]
+            found.append(min(looks, key=_error))
+    found.sort(key=_error)
+    left = seconds / 2
+    for at, rough in enumerate(found[:_SETTLED_STARTS]):
+        left -= _SETTLING * len(rough.bundles) * choices.residuals
+        if at and left < 0:
+            break
+        found[at] = Population(choices, [rough.start], 0).best
+    return sorted(found, key=_error)
 
 
-def annealed(choices: Choices, candidates: Sequence[Found], effort: Effort, progress: Progress) -> Found:
-    """The best plan found from these ranked starts."""
-    best = candidates[0]
-    plans, runs = _PLANS[effort], _RUNS[effort]
+def _error(found: Found) -> float:
+    return found.error
+
+
+def annealed(
+    choices: Choices, candidates: Sequence[Found], effort: Effort, progress: Progress, part: float = 1.0
+) -> Found:
+    """The best plan found from these ranked starts, in a part of the time of an effort."""
+    best, runs = candidates[0], _RUNS[effort]
+    seconds = part * _SECONDS[effort] * min(1.0, choices.residuals / _FEW)
     for run in range(runs):
-        used = [best.start, *(each.start for each in _both_kinds(candidates, max(4, plans // 2)))]
+        most = seconds * _SETTLED_FIRST / _SETTLING / choices.residuals  # bundles of all plans
+        plans = max(1, min(_PLANS[effort], int(most / max(1, len(best.bundles)))))
+        fitting = [each for each in candidates if plans * len(each.bundles) <= most]
+        used = [best.start, *(each.start for each in _both_kinds(fitting, max(4, plans // 2)))]
         population = Population(choices, [used[at % len(used)] for at in range(plans)], _FREE, seed=run)
-        seconds = _SECONDS[effort] * min(1.0, choices.residuals / _FEW)
         try:
             population.anneal(seconds, _part(progress, run, runs))
         except Enough:
@@ -148,7 +183,9 @@ class Population:
     `says` and the shares have one place more than the bundles: the last one is for a Gram bundle.
     """
 
-    def __init__(self, choices: Choices, starts: Sequence[Start], free: int, seed: int = 0) -> None:
+    def __init__(
+        self, choices: Choices, starts: Sequence[Start], free: int, seed: int = 0, rounds: int = _SETTLED
+    ) -> None:
         self._choices = choices
         self._random = random.Random(seed)
         plans, self.grams = [start.bundles for start in starts], [start.gram for start in starts]
@@ -167,16 +204,18 @@ class Population:
             if gram is not None:
                 self._shares[at, -1] = max(1.0, float(sum(map(bool, self.plans[at]))))
                 self.says[at, -1] = gram.says
-        for at, plan in enumerate(self.plans):
-            for place, bundle in enumerate(plan):
-                if bundle:
-                    self._sums[at, place] = choices.sums(bundle)
-                    self._rows[at, place] = choices.rows(bundle)
-                    self._shares[at, place] = 1.0
-                    self.says[at, place] = choices.strengths_of(bundle, bool(self._sections[at, place]))
+        for at, plan in enumerate(plans):
+            own = len(plan)
+            if own:
+                self._sums[at, :own] = choices.sums_of_all(plan)
+                self._rows[at, :own] = [choices.rows(bundle) for bundle in plan]
+                self._shares[at, :own] = 1.0
+                laws = zip(plan, self._sections[at, :own].tolist(), strict=True)
+                shapes = [choices.shapes(bundle)[section] for bundle, section in laws]
+                self.says[at, :own] = choices.strengths(self._sums[at, :own], shapes)
         self._shares /= self._shares.sum(axis=1, keepdims=True)
         self.errors, self._shares, self._precisions = optimal_shares(
-            self.says, choices.importance, self._shares, _SETTLED
+            self.says, choices.importance, self._shares, rounds
         )
         self.best = self._best()
 
@@ -238,7 +277,8 @@ class Population:
         self._rows[at[kept], place[kept]] = np.where(empty[kept], 0.0, rows[kept])
         self.says[at[~kept], place[~kept]] = before[~kept]
         touched = sum(len(self.plans[number][where]) for number, where in places)
-        return price + _GROUP * touched + _ENTRY * self.says.size
+        changed = (_RESIDUAL * self._choices.residuals) * len(places)
+        return price + _GROUP * touched + changed + _ENTRY * self.says.size
 
     def _by_law(
         self, plans: Integers, sums: Floats, shapes: list[tuple[Shape, Shape]]
@@ -298,7 +338,7 @@ class Population:
         gone = np.pad(small, ((0, 0), (0, 1)))
         says = np.where(gone[..., None], 0.0, self.says)
         shares = np.where(gone, 0.0, self._shares)
-        shares /= shares.sum(axis=1, keepdims=True)
+        shares /= np.maximum(shares.sum(axis=1, keepdims=True), NEVER)
         errors, shares, precisions = optimal_shares(says, self._choices.importance, shares, _ROUNDS)
         for number in np.flatnonzero(small.any(axis=1) & (errors < self.errors * _LITTLE)).tolist():
             for place in np.flatnonzero(small[number]).tolist():

@@ -40,6 +40,7 @@ from privcube.model.workload import Workload
 Choice = tuple[int, ...]  # per axis the number of an option; 0 is nothing
 Bundle = list[Choice]
 
+_MOST_KEPT: Final = 2**25  # entries of groups x residuals that are kept, a byte each
 NEVER: Final = 1e-30  # stands for a precision of 0, to avoid division by 0
 
 
@@ -51,6 +52,12 @@ def _grid() -> tuple[Floats, Floats]:
 
 
 _T, _STEPS = _grid()
+
+
+def _spread(logs: Floats) -> Floats:
+    """E t^2 for the logarithms of densities of t, in the last axis."""
+    density = _STEPS * np.exp(logs - logs[..., :1])
+    return np.asarray(density @ _T**2 / density.sum(axis=-1))
 
 
 class Facts(NamedTuple):
@@ -99,6 +106,7 @@ class Choices:
         self._facts: dict[Choice, Facts] = {}
         self._slices: dict[int, int] = {}
         self._volumes: dict[int, Floats] = {}
+        self._spoken: dict[Choice, NDArray[np.bool_]] = {}
 
     @property
     def residuals(self) -> int:
@@ -139,6 +147,15 @@ class Choices:
 
     def speaks(self, choices: Sequence[Choice]) -> NDArray[np.float64]:
         """Group x residual: 1 if the group covers the residual, else 0."""
+        if (len(self._spoken) + len(choices)) * self.residuals > _MOST_KEPT:
+            self._spoken.clear()
+        new = [choice for choice in dict.fromkeys(choices) if choice not in self._spoken]
+        self._spoken.update(zip(new, self._covered(new), strict=True))
+        found = [self._spoken[choice] for choice in choices]
+        return np.array(found, dtype=np.float64).reshape(len(choices), self.residuals)
+
+    def _covered(self, choices: Sequence[Choice]) -> NDArray[np.bool_]:
+        """Group x residual: whether the group covers the residual."""
         facts = [self.facts(choice) for choice in choices]
         yes = np.ones((len(choices), self.residuals), dtype=bool)
         for word, residuals in enumerate(self._words):
@@ -147,12 +164,22 @@ class Choices:
             yes &= (residuals & beyond) == 0
             if must.any():
                 yes &= (~residuals & must) == 0
-        return yes.astype(np.float64)
+        return yes
 
     def sums(self, choices: Sequence[Choice]) -> Floats:
         """For every residual, the sums of n, 1 and 1/n over the groups that cover it."""
         rows = np.array([self.facts(choice).rows for choice in choices], dtype=np.float64)
         return np.stack([rows, np.ones(len(rows)), 1 / rows]) @ self.speaks(choices)
+
+    def sums_of_all(self, bundles: Sequence[Bundle]) -> Floats:
+        """The sums of each of some bundles, none of them empty."""
+        groups = [choice for bundle in bundles for choice in bundle]
+        first = np.cumsum([0, *map(len, bundles)])[:-1]
+        rows = np.array([self.facts(choice).rows for choice in groups], dtype=np.float64)[:, None]
+        spoken = self.speaks(groups)
+        if len(groups) == len(bundles):
+            return np.stack([rows * spoken, spoken, spoken / rows], axis=1)
+        return np.stack([np.add.reduceat(part, first) for part in (rows * spoken, spoken, spoken / rows)], axis=1)
 
     def rows(self, bundle: Iterable[Choice]) -> int:
         """How many rows the groups of a bundle have together."""
@@ -168,24 +195,58 @@ class Choices:
     def shapes_of(self, shared: int, facts: Sequence[Facts]) -> tuple[Shape, Shape]:
         """The shapes of a bundle whose groups share these levels and have these facts; equal if it has no section."""
         slices = self.slices_of(shared)
-        whole = Shape(slices, sum(fact.rows for fact in facts) / slices, -1, 0.0)
+        whole = Shape(slices, sum([fact.rows for fact in facts]) / slices, -1, 0.0)
         cells = [fact.rows // slices for fact in facts if not fact.must and fact.rows > slices]
         if len(cells) < 2 or max(cells) > LARGEST_SECTION or whole.dimension > MOST_ON_SECTION:
             return whole, whole
-        free = sum(fact.rows for fact in facts if fact.must) / slices
+        free = sum([fact.rows for fact in facts if fact.must]) / slices
         dimension = 1 + sum(cells) - len(cells) + free
-        total = 1 / (slices * (dimension + 1) * (dimension + 2) * self._spread(cells))
+        total = 1 / (slices * (dimension + 1) * (dimension + 2) * float(_spread(self._volume(cells))))
         return whole, Shape(slices, dimension, shared, total)
 
-    def _spread(self, cells: Sequence[int]) -> float:
-        """E t^2 on the section of groups of these sizes."""
+    def shapes_with(
+        self, shared: int, own: Sequence[Facts], more: Sequence[Facts]
+    ) -> tuple[list[tuple[Shape, Shape]], list[int]]:
+        """The shapes of a bundle with each of some groups added: the different ones, and which of them each has.
+
+        The bundle's groups, which share these levels, are gone through once per set of slices, not once per group.
+        """
+        number: dict[tuple[int, int, bool], int] = {}
+        keys = [(shared & fact.shared, fact.rows, fact.must > 0) for fact in more]
+        places = [number.setdefault(key, len(number)) for key in keys]
+        found: list[tuple[Shape, Shape]] = []
+        sections: list[tuple[int, Shape]] = []
+        logs: list[Floats] = []
+        before: dict[int, tuple[int, list[int], float, float, Floats]] = {}
+        for both, rows, contrast in number:
+            if both not in before:
+                slices = self.slices_of(both)
+                cells = [fact.rows // slices for fact in own if not fact.must and fact.rows > slices]
+                free = sum([fact.rows for fact in own if fact.must])
+                before[both] = slices, cells, sum([fact.rows for fact in own]), free, self._volume(cells)
+            slices, cells, all_rows, free, volume = before[both]
+            whole = Shape(slices, (all_rows + rows) / slices, -1, 0.0)
+            added = 0 if contrast or rows <= slices else rows // slices
+            count, largest = len(cells) + bool(added), max([*cells, added], default=0)
+            if count >= 2 and largest <= LARGEST_SECTION and whole.dimension <= MOST_ON_SECTION:
+                dimension = 1 + sum(cells) + added - count + (free + (rows if contrast else 0)) / slices
+                sections.append((len(found), Shape(slices, dimension, both, 0.0)))
+                logs.append(volume + self._volume([added]) if added else volume)
+            found.append((whole, whole))
+        if sections:
+            for (at, shape), spread in zip(sections, _spread(np.array(logs)).tolist(), strict=True):
+                total = 1 / (shape.slices * (shape.dimension + 1) * (shape.dimension + 2) * spread)
+                found[at] = found[at][0], shape._replace(total=total)
+        return found, places
+
+    def _volume(self, cells: Sequence[int]) -> Floats:
+        """The logarithm of the density of t on the section of groups of these sizes."""
         logs = np.zeros_like(_T)
         for size, groups in Counter(cells).items():
             if size not in self._volumes:
                 self._volumes[size] = log_volume(size, _T)
             logs += groups * self._volumes[size]
-        density = _STEPS * np.exp(logs - logs[0])
-        return float(density @ _T**2 / density.sum())
+        return logs
 
     def told(self, masks: Sequence[int]) -> NDArray[np.bool_]:
         """Mask x residual: whether the residual has no levels beyond the mask; never for a mask of -1."""

@@ -19,9 +19,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
-from privcube.planning.search.closed_form import NEVER, Choice, Choices, Facts, Shape, optimal_shares
+from privcube.planning.search.closed_form import NEVER, Choice, Choices, Facts, optimal_shares
 
-ENTRY: Final = 15e-9  # price in seconds per entry of pool x residuals, for each group added
+# Prices in seconds of a group added to a bundle: per entry of pool x residuals, per group of the pool, and by itself;
+# and of adapting budgets, per entry of bundles x residuals.
+ENTRY: Final = 20e-9
+_OF_POOL: Final = 2e-6
+_JOIN: Final = 150e-6
+_SETTLING: Final = 120e-9
 _JOINS: Final = 40  # groups that there must be time to add; a pool too large for that is cut
 _SETTLED: Final = 60  # rounds of adapting budgets, empirically enough to settle them
 _LEAST_GAIN: Final = 1e-5  # relative; an exchange that gains less is not worth the time
@@ -42,7 +47,8 @@ def exchanged(
 
     `fixed` has the strengths of bundles that stay whatever happens, one per row.
     """
-    pool = pool[: max(1, int(seconds / ENTRY / _JOINS / choices.residuals))]
+    pool = pool[: max(1, int((seconds / _JOINS - _JOIN) / (ENTRY * choices.residuals + _OF_POOL)))]
+    join = _JOIN + len(pool) * (ENTRY * choices.residuals + _OF_POOL)
     speaks = choices.speaks(pool)
     bundles, kept = list(plan), len(fixed)
     error, shares, says = _settled(choices, bundles, fixed, np.ones(kept + len(bundles)))
@@ -52,7 +58,7 @@ def exchanged(
         left = np.concatenate([np.arange(kept), kept + stay])
         share = float(shares[kept + gone].sum())
         fitting = fitted(choices, pool, speaks, shares[left] ** 2 @ says[left], share)
-        seconds -= 2 * ENTRY * speaks.size * (len(fitting.bundle) + 1)
+        seconds -= join * (len(fitting.bundle) + 1) + _SETTLING * says.size
         others = [*(bundles[at] for at in stay), fitting]
         tried = _settled(choices, others, fixed, np.append(shares[left], share))
         if tried[0] < error * (1 - _LEAST_GAIN):
@@ -85,33 +91,24 @@ def fitted(choices: Choices, pool: Sequence[Choice], speaks: Floats, precision: 
     taken: list[int] = []
     shared, sums, error, section = -1, np.zeros((3, choices.residuals)), np.inf, False
     while len(taken) < len(pool):
-        shapes = _with_each(choices, shared, own, facts)
-        laws = [
-            (choices.importance / np.maximum(precision + share**2 * choices.strengths(sums + parts, law), NEVER)).sum(1)
-            for law in zip(*shapes, strict=True)
-        ]
-        errors = np.minimum(*laws)
+        shapes, places = choices.shapes_with(shared, own, facts)
+        added = sums + parts
+        laws = []
+        for law in zip(*shapes, strict=True):
+            of_each = [law[place] for place in places]
+            if not laws or any(shape.told != -1 for shape in of_each):
+                precisions = np.maximum(precision + share**2 * choices.strengths(added, of_each), NEVER)
+                laws.append((choices.importance / precisions).sum(axis=1))
+        errors = np.minimum(laws[0], laws[-1])
         errors[taken] = np.inf
         best = int(np.argmin(errors))
         if errors[best] >= error:
             break
         taken.append(best)
-        error, section = float(errors[best]), bool(laws[1][best] < laws[0][best])
+        error, section = float(errors[best]), bool(laws[-1][best] < laws[0][best])
         own.append(facts[best])
         shared, sums = shared & facts[best].shared, sums + parts[best]
     return Lawful([pool[at] for at in taken], section)
-
-
-def _with_each(choices: Choices, shared: int, own: list[Facts], facts: Sequence[Facts]) -> list[tuple[Shape, Shape]]:
-    """The shapes of a bundle with each of some groups added; groups that are alike give the same."""
-    known: dict[tuple[int, int, bool], tuple[Shape, Shape]] = {}
-    found = []
-    for fact in facts:
-        key = (shared & fact.shared, fact.rows, fact.must > 0)
-        if key not in known:
-            known[key] = choices.shapes_of(key[0], [*own, fact])
-        found.append(known[key])
-    return found
 
 
 def _settled(

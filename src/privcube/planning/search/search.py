@@ -43,6 +43,8 @@ _MOST_WITH_GRAM: Final = 50_000  # residuals of a large workload for which Gram 
 _MOST_GRAMS: Final = 10  # Gram bundles to start from
 _MOST_BESIDE: Final = 3  # of the best plans without a Gram bundle that are tried beside one
 _BETTER: Final = 0.98  # times the error of the best start without a Gram bundle: what one with it must stay below
+_STARTS: Final = 0.6  # time for comparing starts of either kind, as a part of the time of a run
+_LEAST_FOR_STARTS: Final = 0.15  # seconds: however short a search, its plan is no worse than simple ones
 _TEMPLATE: Final = 0.35  # time for the template, as a part of the time of a run
 _MANY_TABLES: Final = 600  # greedy coverings of more take longer than a fast search
 _MOST_SPOKEN: Final = 3_000_000  # tables times residuals: limits the size of the arrays of a search
@@ -55,9 +57,13 @@ def search_plan(
     frame: Frame,
     *,
     also: Sequence[Plan] = (),
+    part: float = 1.0,
     progress: Progress = silent,
 ) -> Plan:
-    """The best plan that a search in a frame finds; `also` are plans in that frame to start from as well."""
+    """The best plan that a search in a frame finds in a part of the time of the effort.
+
+    `also` are plans in that frame to start from as well.
+    """
     index = WorkloadIndex.of(workload, frame)
     options = replace(options, strategy="search", budgets="iterated")
     if len(workload) * len(index.residuals) > _MOST_SPOKEN:
@@ -69,13 +75,14 @@ def search_plan(
     quick = options.effort == "fast" and len(workload) > _MANY_TABLES
     coverings = 0 if quick else _COVERINGS[options.effort]
     known = _clusters(workload, guarantee, frame)
-    known += template(choices, _TEMPLATE * seconds_of(options.effort))
+    known += template(choices, _TEMPLATE * part * seconds_of(options.effort))
     simple = starts(choices, workload, coverings, known)
-    before = [_start_of(choices, made) for made in also]
-    by_law = [ranked(choices, _with_laws(choices, bundles))[0] for bundles in simple]  # under the better law
+    before = [[_start_of(choices, made)] for made in also]
+    time_for_starts = max(_LEAST_FOR_STARTS, _STARTS * part * seconds_of(options.effort))
+    by_law = ranked(choices, [_with_laws(choices, bundles) for bundles in simple], time_for_starts)
     first = sorted([*ranked(choices, before), *by_law], key=lambda each: each.error)
-    candidates = sorted([*first, *_beside_gram(choices, workload, first)], key=lambda each: each.error)
-    found = annealed(choices, candidates, options.effort, progress)
+    candidates = sorted([*first, *_beside_gram(choices, workload, first, time_for_starts)], key=lambda each: each.error)
+    found = annealed(choices, candidates, options.effort, progress, part)
     return plan_of(workload, guarantee, options, _proposal(choices, found, frame, index, public))
 
 
@@ -85,7 +92,7 @@ def _with_laws(choices: Choices, bundles: list[Bundle]) -> list[Start]:
     return [Start(bundles, sections=[section] * len(bundles)) for section in ([False, True] if sections else [False])]
 
 
-def _beside_gram(choices: Choices, workload: Workload, first: Sequence[Found]) -> list[Found]:
+def _beside_gram(choices: Choices, workload: Workload, first: Sequence[Found], seconds: float) -> list[Found]:
     """Plans to start from with a Gram bundle: alone, or beside tables and plans for what it leaves out."""
     candidates = []
     wanted = [choices.choice(group) for group in cells_groups(choices.frame, workload)]
@@ -105,9 +112,9 @@ def _beside_gram(choices: Choices, workload: Workload, first: Sequence[Found]) -
             ]
             candidates += [Start(bundles, column) for bundles in rest if all(bundles)]
         candidates += [found.start._replace(gram=column) for found in first[:_MOST_BESIDE]]
-    fits = [start for start in candidates if len(start.bundles) * choices.residuals <= MOST_ENTRIES]
+    fits = [[start] for start in candidates if len(start.bundles) * choices.residuals <= MOST_ENTRIES]
     most = _BETTER * first[0].error  # beside a plan that has everything, a Gram bundle is at least no loss
-    return [found for found in ranked(choices, fits) if found.error < most]
+    return [found for found in ranked(choices, fits, seconds) if found.error < most]
 
 
 def _proposal(choices: Choices, found: Found, frame: Frame, index: WorkloadIndex, public: bool) -> Proposal:
