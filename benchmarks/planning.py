@@ -32,7 +32,7 @@ ASKED = {
     "Adult": {"Q1": 58.5, "Q1*": 170, "Q1a": 78, "Q2": 440, "Q2*": 600, "Q2a": 432, "Q3": 1026},
     "3^10": {"Q1": 42, "Q2": 375},
 }  # mean variance per cell at epsilon 1 that plans of normal effort must stay below
-RUNS = 30  # simulated releases, each with noise as it is drawn
+ROWS = 1_000_000  # drawn for simulated releases of one plan
 RANGES = {
     (64, "ranges"): (64177.59, 11024.381533), (64, "prefixes"): (1813.5527, 282.2014263),
     (256, "ranges"): (2139526.88, 276929.31139), (256, "prefixes"): (13831.1115, 1631.4032533),
@@ -77,7 +77,7 @@ def asked() -> int:
 def simulated(made: pc.Plan) -> float:
     """The mean square of all cells of releases without records: noise alone, drawn and recovered as ever."""
     squares, cells = 0.0, 0
-    for _ in range(RUNS):
+    for _ in range(20 + min(480, ROWS // made.rows)):
         for table in recover(made, _noise(made, SystemNoise())).values():
             squares, cells = squares + float((table**2).sum()), cells + table.size
     return squares / cells

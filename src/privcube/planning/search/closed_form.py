@@ -217,7 +217,7 @@ class Choices:
         found: list[tuple[Shape, Shape]] = []
         sections: list[tuple[int, Shape]] = []
         logs: list[Floats] = []
-        before: dict[int, tuple[int, list[int], float, float, Floats]] = {}
+        before: dict[int, tuple[int, list[int], int, int, Floats]] = {}
         for both, rows, contrast in number:
             if both not in before:
                 slices = self.slices_of(both)

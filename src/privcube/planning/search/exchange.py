@@ -93,7 +93,7 @@ def fitted(choices: Choices, pool: Sequence[Choice], speaks: Floats, precision: 
     while len(taken) < len(pool):
         shapes, places = choices.shapes_with(shared, own, facts)
         added = sums + parts
-        laws = []
+        laws: list[Floats] = []
         for law in zip(*shapes, strict=True):
             of_each = [law[place] for place in places]
             if not laws or any(shape.told != -1 for shape in of_each):
