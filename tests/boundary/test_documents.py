@@ -267,10 +267,12 @@ def test_links_of_a_site_that_lead_nowhere_are_found(project: Path, run_tool: To
     ]
 
 
-def test_the_change_log_speaks_of_privacy(project: Path) -> None:
-    unreleased = (project / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1]
+def test_the_change_log_speaks_of_privacy_and_of_this_version(project: Path) -> None:
+    unreleased, latest = (project / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:3]
     assert unreleased.startswith("[Unreleased]")
-    assert "\n### Privacy\n" in unreleased
+    assert latest.startswith(f"[{privcube.__version__}] - 20")
+    for section in (unreleased, latest):
+        assert "\n### Privacy\n" in section or section.endswith("Nothing yet.\n")
 
 
 def test_the_command_reference_is_up_to_date_and_says_when_it_is_not(

@@ -89,7 +89,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert said["License-Expression"] == "Apache-2.0"
     assert said["Requires-Python"] == ">=3.11"
     assert said["Description-Content-Type"] == "text/markdown"
-    assert f"version: {__version__.partition('.dev')[0]}\n" in (PROJECT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {__version__}\n" in (PROJECT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def test_the_demo_runs_from_the_installed_package(installed: Path, tmp_path: Path) -> None:
