@@ -161,7 +161,7 @@ def test_sweeps_keep_the_law_of_the_flow() -> None:
     """Particles that start anywhere go to shares times exp(-function), worked out for all combinations."""
     problem = Problem(goals_of(made({"a": 2, "b": 3, "c": 2}, 2, 50, "1")))
     random = generator(8)
-    shares = first_shares(problem)
+    shares = first_shares(problem.goals)
     theta = np.random.default_rng(0).normal(size=len(problem.estimate)) * 0.3
     everything, independent = first_particles(problem, shares, Impossible(), 100, random)
     weights = independent * np.exp(-problem.on_records(everything.keys, theta))

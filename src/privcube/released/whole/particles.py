@@ -19,6 +19,7 @@ from privcube.algebra.lattice import Floats, Integers
 from privcube.released.whole.blocks import Problem
 from privcube.released.whole.facts import Impossible
 from privcube.released.whole.generator import Generator, systematic
+from privcube.released.whole.goals import Goals
 from privcube.released.whole.records import Codes
 
 _AT_ONCE: Final = 2**21  # scores worked out at a time: 16 MiB
@@ -42,18 +43,18 @@ class Particles:
         return Particles(self.codes[which], [own[which] for own in self.keys], False)
 
 
-def first_shares(problem: Problem) -> list[Floats]:
+def first_shares(goals: Goals) -> list[Floats]:
     """For every attribute, the share of each cell as its own table estimates it, none of them negative.
 
     What is estimated as nothing gets a little, as a share of 0 would stay 0.
     """
     shares = []
-    total = problem.goals.total
-    for place, own in enumerate(problem.goals.attributes):
+    total = goals.total
+    for place, own in enumerate(goals.attributes):
         estimate = np.zeros(len(own.rows))
         estimate[0] = total / own.cells**0.5
         for depth in range(1, len(own.levels) + 1):
-            goal = problem.goals.residuals.get(((place, depth),))
+            goal = goals.residuals.get(((place, depth),))
             if goal is not None:
                 estimate[own.span(depth)] = goal.estimate
         share = np.maximum(own.rows.T @ estimate, 0.5 + 1e-3 * max(total, 0.0) / own.cells)
