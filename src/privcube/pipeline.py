@@ -25,9 +25,9 @@ from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
 from privcube.released.artifact.manifest import amounts_text
 from privcube.released.artifact.rehearsal import rehearse
-from privcube.released.artifact.store import adds_whole_numbers_to, is_unchanged, stage, synced_folder
+from privcube.released.artifact.store import adds_to, is_unchanged, stage, synced_folder
 from privcube.released.release import Release
-from privcube.released.whole.release import whole_terms, with_whole_numbers
+from privcube.released.whole.release import as_specified, checked_spec
 from privcube.sensitive.engine import Ledger as AnyLedger
 from privcube.sensitive.gate import measure
 from privcube.sensitive.ledger import DurableLedger, Entry, MemoryLedger, find_ledger, open_ledger
@@ -156,7 +156,7 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
     planned = _plan_of(spec, plan, progress)
     output = folder / spec.output
     _check_places(spec, folder)
-    whole_terms(spec.workload, spec.whole)
+    checked_spec(spec)
     staged = output.parent / f".{output.name}.staged-{planned.digest[:12]}-{os.getpid()}"
     _make(staged)
     ledger = None
@@ -176,7 +176,7 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
             words=spec.words,
             progress=progress,
         )
-        kept, problem = with_whole_numbers(made, spec.whole, progress)
+        kept, problem = as_specified(made, spec, progress)
         digest = stage(kept, staged, progress)
         number = made.provenance.get("entry")
         if ledger is not None:
@@ -253,7 +253,8 @@ def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path 
 
     Formal guarantee. If None: the artifact's receipt is that of the ledger's release of that number, which the ledger
     charged for this plan and this guarantee, within its total; and the bytes of the artifact are those that the ledger
-    committed to before they were published; or, if whole numbers were added later, those of the release without them.
+    committed to before they were published; or, if whole numbers or facts were added later, those of the release
+    without them.
     """
     number, head, total = (made.provenance.get(name) for name in ("entry", "head", "total"))
     if head is None:
@@ -270,7 +271,7 @@ def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path 
         f"release {number} is {paid.state}: no bytes of it were ever published": paid.state
         in ("committed", "published"),
         f"these are not the bytes of release {number}": is_unchanged(artifact, paid.artifact)
-        or adds_whole_numbers_to(made, paid.artifact),
+        or adds_to(made, paid.artifact),
     }
     return next((objection for objection, agrees in found.items() if not agrees), None)
 

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 
 import privcube as pc
 from privcube.cli.main import cli
-from privcube.errors import SpecError
 from privcube.pipeline import ledger_objection, publish
 from privcube.released.whole.release import WholeRelease
 
@@ -97,7 +96,7 @@ def test_facts_of_a_spec_are_honored_later(place: Path) -> None:
     found = pc.Release.open(place / "new")
     assert isinstance(found, WholeRelease)
     assert found.counts(("sex", "age"))[0, 2] == 0
-    assert found.counts(("sex",)).sum() == found.terms.facts.records == 40
+    assert found.counts(("sex",)).sum() == found.facts.records == 40
     assert not (place / "new" / "records.parquet").exists()
 
 
@@ -105,7 +104,7 @@ def test_specs_come_back(place: Path) -> None:
     spec = pc.Spec.read(place / "facts.toml")
     assert pc.Spec.from_toml(spec.to_toml()) == spec
     assert spec.whole is not None
-    assert spec.whole.known_records == 40
+    assert spec.known.records == 40
 
 
 @pytest.mark.parametrize(
@@ -127,9 +126,26 @@ def test_what_cannot_be_is_refused_before_anything_is_charged(place: Path, old: 
     assert not (place / "out").exists()
 
 
-def test_facts_need_whole_numbers() -> None:
-    with pytest.raises(SpecError, match="impossible: expected whole_numbers = true"):
-        pc.Spec.from_toml(SPEC + '[[impossible]]\nsex = "F"\n')
+def test_facts_improve_estimates_without_whole_numbers(place: Path) -> None:
+    facts = FACTS[FACTS.index("[known]") :]
+    (place / "facts.toml").write_text(SPEC + facts)
+    out = publish(pc.Spec.read(place / "facts.toml"), folder=place)
+    found = pc.Release.open(out)
+    assert not isinstance(found, WholeRelease)
+    assert found.honors_facts
+    own, plain = found.values(("sex", "age")), found.without_facts().values(("sex", "age"))
+    assert own.estimate[0, 2] == own.std_error[0, 2] == 0
+    assert float(own.estimate.sum()) == pytest.approx(40)
+    assert (own.std_error < plain.std_error).all()
+    assert found.query({"sex": "F"}).std_error < found.without_facts().query({"sex": "F"}).std_error
+    assert all(check.passed for check in pc.verify(out))
+    assert "exactly 40 records and that the combinations listed" in " ".join((out / "PRIVACY.md").read_text().split())
+    assert "pass  ledger" in run("verify", str(out), "--spec", str(place / "facts.toml"))
+    run("whole", str(out), "--effort", "fast", "--records")
+    added = pc.Release.open(place / "out-whole")
+    assert isinstance(added, WholeRelease)
+    assert int(added.counts(("sex",)).sum()) == 40
+    assert "pass  ledger" in run("verify", str(place / "out-whole"), "--spec", str(place / "facts.toml"))
 
 
 def test_publish_without_records_leaves_them_out(place: Path) -> None:

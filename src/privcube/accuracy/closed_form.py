@@ -86,6 +86,10 @@ class ClosedForm:
         shape = [size if entry in margin else 1 for entry, size in zip(table, covariances.shape, strict=True)]
         return np.asarray(covariances * kept.reshape(shape))
 
+    def residual_variances(self, table: Table) -> list[tuple[tuple[int, ...], float]]:
+        """For every residual below a table, its levels and its variance."""
+        return self._bars_for(table).residual_variances(table)
+
     def errors(self, table: Table) -> TableErrors:
         """The errors of the numbers of a table; in large releases, with the laws of a table of its shape."""
         bars = self._bars_for(table)

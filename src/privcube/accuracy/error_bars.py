@@ -187,6 +187,13 @@ class ErrorBars:
             total += term
         return Covariances(tuple(own.class_of for own in known), total)
 
+    def residual_variances(self, table: Table) -> list[tuple[tuple[int, ...], float]]:
+        """For every residual below a table, its levels and spread_b / p_b^2, the variance of a unit of it."""
+        return [
+            (levels, float(self._spread[number] / self._precisions[number] ** 2))
+            for levels, number in self._residuals(table)
+        ]
+
     def query_variance(self, table: Table, padded_weights: Floats) -> float:
         """The variance of a sum of weights times the padded cells of a table."""
         return self.law(table, padded_weights).variance

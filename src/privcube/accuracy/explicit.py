@@ -46,6 +46,10 @@ class ExplicitForm:
         """The covariance of every number of a table with its margin."""
         return query_covariances(self._structure.schema, table, margin, self._recovery * np.sqrt(self._drawn))
 
+    def unit_rows(self, table: Table) -> Floats:
+        """The weights of every number of a table on the answers, times the standard deviation of their noise."""
+        return added_up(self._structure.schema, table, self._recovery * np.sqrt(self._drawn))
+
     def errors(self, table: Table) -> TableErrors:
         """The errors of the numbers of a table."""
         variances = self.variances(table)

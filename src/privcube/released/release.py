@@ -4,6 +4,7 @@
 measurements determine, even one that was not requested, at any declared level no finer than what was measured; `query`
 counts over labels, ranges and levels. Both come with error bars: `std_error` is exact, and intervals hold with at least
 the stated confidence over the noise, per number and, in the columns that end in `_all`, for all numbers of a table.
+If facts are given (`privcube.released.whole.facts`), estimates are conditioned on them, and vary less.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from privcube.accuracy.known.conditioned import Conditioned, conditioned
 from privcube.accuracy.predictor import Predictor, predictor
 from privcube.algebra.lattice import Floats
 from privcube.errors import QueryError
@@ -37,6 +39,7 @@ from privcube.released.values import Answer as Answer
 from privcube.released.values import TableValues as TableValues
 from privcube.released.values import number_columns as number_columns
 from privcube.released.values import share_columns as share_columns
+from privcube.released.whole.facts import Facts, checked_facts, known_numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,10 +60,15 @@ class Release:
     """Tables that agree, with error bars."""
 
     def __init__(
-        self, measurements: Measurements, provenance: Mapping[str, Any] | None = None, words: Words | None = None
+        self,
+        measurements: Measurements,
+        provenance: Mapping[str, Any] | None = None,
+        words: Words | None = None,
+        facts: Facts | None = None,
     ) -> None:
         self.measurements = measurements
         self.words = Words() if words is None else words.for_workload(measurements.plan.workload)  # by the publisher
+        self.facts = checked_facts(measurements.plan.workload.schema, facts or Facts())  # what is publicly known
         self.provenance: Mapping[str, Any] = MappingProxyType(dict(provenance or {}))  # ledger entry and head, if any
         self._recovered: dict[Table, Floats] | None = None
 
@@ -254,7 +262,8 @@ class Release:
         """The release with whole numbers: tables with a column `count`, and the records that they are counted from.
 
         It costs no privacy: only the released measurements are used. `effort` is "fast", "normal" or "thorough".
-        `records` is their number and `impossible` lists combinations that cannot occur, if they are publicly known.
+        `records` is their number and `impossible` lists combinations that cannot occur, if they are publicly known;
+        estimates honor them as well.
 
         >>> import pyarrow
         >>> from privcube import PureDP, Schema, Workload, plan, release
@@ -264,10 +273,22 @@ class Release:
         >>> made.table(("a", "b"))["count"].tolist(), made.records().values.tolist()
         ([1, 2, 0, 1], [[0, 0, 1], [0, 1, 2], [1, 1, 1]])
         """
-        from privcube.released.whole.facts import Facts
-        from privcube.released.whole.release import Terms, WholeRelease
+        from privcube.released.whole.release import WholeRelease
 
-        return WholeRelease.of(self, Terms(effort, Facts(records, impossible)), progress)
+        facts = Facts(records, impossible)
+        return WholeRelease.of(self.knowing(facts) if facts else self, effort, progress)
+
+    def knowing(self, facts: Facts) -> Release:
+        """The same release, with estimates that honor what is publicly known.
+
+        >>> from privcube import PureDP, Schema, Workload, plan
+        >>> made = plan(Workload.all_kway(Schema.from_sizes({"a": 3}), 1), PureDP(1), "marginals")
+        >>> release = Release(Measurements(made, np.array([30, 50, 21])))
+        >>> known = release.knowing(Facts(records=98, impossible=[{"a": 0}]))
+        >>> known.estimates(("a",)).tolist(), known.values(("a",)).std_error.round(2).tolist()
+        ([0.0, 63.5, 34.5], [0.0, 0.96, 0.96])
+        """
+        return Release(self.measurements, self.provenance, self.words, facts)
 
     def save(self, folder: str | Path, *, progress: Progress = silent) -> None:
         """Write the artifact: tables, measurements, plan, statements, checksums. The folder must be new."""
@@ -286,7 +307,20 @@ class Release:
 
     @cached_property
     def _predictor(self) -> Predictor:
-        return predictor(self.plan)
+        base = predictor(self.plan)
+        if not self.facts:
+            return base
+        known = known_numbers(self.workload.schema, self.facts, map(base.source, self.workload))
+        return conditioned(self.plan, base, known) or base
+
+    @property
+    def honors_facts(self) -> bool:
+        """Whether estimates are conditioned on the facts; not where these are too many, or tables do not agree."""
+        return isinstance(self._predictor, Conditioned)
+
+    def without_facts(self) -> Release:
+        """The same release, with estimates that nothing but the measurements went into."""
+        return Release(self.measurements, self.provenance, self.words) if self.facts else self
 
     def _recover(self, sources: Sequence[Table], progress: Progress = silent) -> dict[Table, Floats]:
         found = self._predictor.recover(sources, self.measurements.counts, progress)

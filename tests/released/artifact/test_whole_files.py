@@ -72,8 +72,8 @@ def test_comes_back_and_passes_every_check(saved: Path, whole: WholeRelease) -> 
     for table in WORKLOAD:
         np.testing.assert_array_equal(back.counts(table), whole.counts(table))
         np.testing.assert_array_equal(back.values(table).count, whole.counts(table))
-    assert back.terms.facts.records == 150
-    assert back.terms.effort == "normal"
+    assert back.facts.records == 150
+    assert back.effort == "normal"
     assert (saved / RECORDS).exists() == (back.found is not None)
     check = of_whole_numbers(saved)
     assert check.partial == (back.found is None)
@@ -131,7 +131,7 @@ def far_off(folder: Path) -> None:
 
 def other_fact(folder: Path) -> None:
     stated = json.loads((folder / MANIFEST).read_text())
-    stated["whole"]["known_records"] = 151
+    stated["known"]["records"] = 151
     (folder / MANIFEST).write_text(json_text(stated))
 
 
@@ -215,8 +215,10 @@ def test_records_whose_number_comes_round_are_refused(whole: WholeRelease, tmp_p
         ("effort", "endless"),
         ("distance", -1.0),
         ("with_records", 1),
-        ("known_records", "7"),
+        ("records", "7"),
         ("impossible", [{"age": 3}]),
+        ("impossible", [{"age": ["[0, 15)", "[15, 40)", "[40, 100)", "unknown"]}]),
+        ("in_estimates", False),
         ("more", 1),
     ],
 )
@@ -225,7 +227,7 @@ def test_a_manifest_that_says_something_else_is_refused(
 ) -> None:
     whole.save(tmp_path / "out")
     stated = json.loads((tmp_path / "out" / MANIFEST).read_text())
-    stated["whole"][key] = value
+    stated["known" if key in ("records", "impossible", "in_estimates") else "whole"][key] = value
     (tmp_path / "out" / MANIFEST).write_text(json_text(stated))
     sign_again(tmp_path / "out")
     assert failed(tmp_path / "out")

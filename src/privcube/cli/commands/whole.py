@@ -34,19 +34,18 @@ def whole(folder: str, output: str | None, effort: str, records: bool, spec: str
       privcube whole out --records --output out-with-records
       privcube whole out --spec spec.toml
     """
-    from privcube.model.documents.spec import Spec, WholeNumbers
+    from privcube.model.documents.spec import Spec
     from privcube.released.release import Release
-    from privcube.released.whole.facts import Facts
-    from privcube.released.whole.release import Terms, WholeRelease
+    from privcube.released.whole.release import WholeRelease, facts_of
 
     place = Path(folder)
     named = place if place.name not in ("", "..") else place.resolve()
     target = named.with_name(f"{named.name}-whole") if output is None else Path(output)
-    known = (Spec.read(spec).whole if spec is not None else None) or WholeNumbers()
-    terms = Terms(effort, Facts(known.known_records, known.impossible))
     release = Release.open(place)
+    if spec is not None:
+        release = release.knowing(facts_of(Spec.read(spec)))
     with Progress() as progress:
-        made = WholeRelease.of(release, terms, progress)
+        made = WholeRelease.of(release, effort, progress)
         (made if records else made.without_records()).save(target, progress=progress)
     tables, total = count_of(len(release.workload), "table"), count_of(int(made.counts(())), "record")
     say(f"wrote {tables} with whole numbers of {total} in all to {target}")

@@ -90,13 +90,19 @@ class LedgerTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Known:
+    """What is publicly known beforehand: the exact number of records, and combinations that cannot occur."""
+
+    records: int | None = None
+    impossible: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class WholeNumbers:
-    """That tables are to have whole numbers, and what is publicly known that these must honor."""
+    """That tables are to have whole numbers."""
 
     records: bool = False  # whether to publish the synthetic records behind them
     effort: str = "normal"
-    known_records: int | None = None  # the exact number of records
-    impossible: tuple[Mapping[str, Any], ...] = ()  # combinations that cannot occur
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +134,7 @@ class Spec:
     options: PlanOptions = field(default_factory=PlanOptions)
     output: str = "out"
     expected_records: int | None = None  # roughly, as publicly known; only for warnings
+    known: Known = field(default_factory=Known)
     whole: WholeNumbers | None = None
     words: Words = field(default_factory=Words)
 
@@ -273,30 +280,28 @@ def _from_document(document: dict[str, Any], folder: Path) -> Spec:
         options=PlanOptions(**cast(Any, {key: options.text(key) for key in options.given})),
         output=output.text("path", "out"),
         expected_records=privacy.integer("expected_records", None),
-        whole=_whole_numbers(root, output),
+        known=_known(root),
+        whole=_whole_numbers(output),
         words=words_from(root, schema, _OUTPUT, folder),
     )
     _ = spec.workload  # check names and levels against the schema now, not when the data is read
     return spec
 
 
-def _whole_numbers(root: Section, output: Section) -> WholeNumbers | None:
-    known = root.section("known", ("records",), required=False)
-    impossible = root.array("impossible")
-    if not output.flag("whole_numbers", False):
-        for given in ("output.records", "output.effort", "known", "impossible"):
-            section, _, key = given.rpartition(".")
-            if key in (output.given if section else root.given):
-                raise SpecError(given, expected="whole_numbers = true in [output], which it is about")
-        return None
+def _known(root: Section) -> Known:
+    known, impossible = root.section("known", ("records",), required=False), root.array("impossible")
     if not all(isinstance(combination, dict) and combination for combination in impossible):
         raise SpecError("impossible", expected="tables of attributes and labels, [[impossible]]", given=impossible)
-    return WholeNumbers(
-        records=output.flag("records", False),
-        effort=output.text("effort", "normal"),
-        known_records=known.integer("records", None),
-        impossible=tuple(impossible),
-    )
+    return Known(records=known.integer("records", None), impossible=tuple(impossible))
+
+
+def _whole_numbers(output: Section) -> WholeNumbers | None:
+    if not output.flag("whole_numbers", False):
+        for key in ("records", "effort"):
+            if key in output.given:
+                raise SpecError(f"output.{key}", expected="whole_numbers = true in [output], which it is about")
+        return None
+    return WholeNumbers(records=output.flag("records", False), effort=output.text("effort", "normal"))
 
 
 def _calibration(amounts: dict[str, Amount]) -> Calibration:
@@ -386,12 +391,8 @@ def _to_document(spec: Spec) -> dict[str, Any]:
         "workload": spec.request.to_document(),
         "plan": {key: getattr(spec.options, key) for key in _PLAN},
         "output": {"path": spec.output, **_whole_document(spec.whole)},
-        **(
-            {"known": {"records": spec.whole.known_records}}
-            if spec.whole and spec.whole.known_records is not None
-            else {}
-        ),
-        **({"impossible": list(spec.whole.impossible)} if spec.whole and spec.whole.impossible else {}),
+        **({} if spec.known.records is None else {"known": {"records": spec.known.records}}),
+        **({"impossible": list(spec.known.impossible)} if spec.known.impossible else {}),
     }
 
 

@@ -23,6 +23,7 @@ FORMAT: Final = "privcube release 1"
 CONFIDENCE: Final = 0.95  # of the published intervals
 
 _FIELDS: Final = ("format", "privcube", "plan", "guarantee", "noise", "confidence", "ledger", "total", "files")
+_KNOWN: Final = "known"  # only there if something was publicly known
 _WHOLE: Final = "whole"  # only there if tables have whole numbers
 _HEAD: Final = re.compile("[0-9a-f]{64}")
 _NUMBER: Final = "(?:0|[1-9][0-9]{0,5})"
@@ -77,11 +78,14 @@ def manifest(
     provenance: Mapping[str, Any],
     files: Sequence[str],
     version: str = __version__,
+    *,
+    known: Mapping[str, Any] | None = None,
     whole: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The fields of release.json; only entry, head and total are taken from the provenance.
 
-    `whole` says how whole numbers were made (`privcube.released.artifact.whole_files`), if there are any.
+    `known` is what was publicly known, and `whole` says how whole numbers were made, if there are any
+    (`privcube.released.artifact.whole_files`).
     """
     guarantee, noise = plan.guarantee, noise_of(plan)
     return {
@@ -103,6 +107,7 @@ def manifest(
         "confidence": CONFIDENCE,
         "ledger": _ledger(provenance),
         "total": _total(provenance.get("total")),
+        **({} if known is None else {_KNOWN: dict(known)}),
         **({} if whole is None else {_WHOLE: dict(whole)}),
         "files": sorted(files),
     }
@@ -112,7 +117,7 @@ def stated_in(document: Any) -> dict[str, Any]:
     """The fields of a release.json: all of them, no others, and a version that is one."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ArtifactError("release.json", expected=f"the format {FORMAT!r}")
-    if set(document) - {_WHOLE} != set(_FIELDS):
+    if set(document) - {_KNOWN, _WHOLE} != set(_FIELDS):
         raise ArtifactError(
             "release.json", expected="its fields and no others", given=Plain(listed(map(str, document)))
         )

@@ -24,6 +24,7 @@ from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee, PureDP
 from privcube.released.artifact.manifest import CONFIDENCE, amounts_text, noise_of
 from privcube.released.artifact.measure_words import measure_lines, published_numbers
 from privcube.released.artifact.noise_words import drawn_words
+from privcube.released.artifact.whole_words import known_words, whole_words
 
 _WIDTH: Final = 120  # characters in a line of PRIVACY.md
 _NOT_PROMISED: Final = (
@@ -59,7 +60,12 @@ def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
         ],
         "How": [*mechanism(plan), post_processing(plan)],
         "What is not protected": [f"- {line}" for line in _not_promised(plan)],
-        "How to read the tables": [*_reading(plan), *measure_lines(plan), *_whole_numbers(stated)],
+        "How to read the tables": [
+            *_reading(plan),
+            *measure_lines(plan),
+            *known_words(stated),
+            *whole_words(stated),
+        ],
         "How to check": [_checking()],
     }
     parts = ["# Privacy statement", _paragraph(_opening(plan))]
@@ -254,23 +260,6 @@ def _reading(plan: Plan) -> list[str]:
         "- Text in CSV files that a spreadsheet would treat as a formula has an apostrophe in front; Parquet files "
         "have the original text.",
     ]
-
-
-def _whole_numbers(stated: Mapping[str, Any]) -> Iterator[str]:
-    """What to know about whole numbers, if there are any."""
-    whole = stated.get("whole")
-    if whole is None:
-        return
-    yield (
-        "- `count` is a whole number near the estimate. All counts are those of one set of made-up records, so they "
-        "are not negative and agree with each other. They are not unbiased; the intervals are those of the estimates. "
-        "They were worked out from the published measurements alone and cost no privacy."
-    )
-    if whole["with_records"]:
-        yield (
-            "- `records.parquet` has these records: rows of labels, and how often each occurs. They are made up to fit "
-            "the tables. No row is about a person, and what the tables do not say, the records do not show."
-        )
 
 
 def _checking() -> str:

@@ -51,7 +51,7 @@ from privcube.released.artifact.statements import privacy_statement, registry_re
 from privcube.released.labels import NUMBERS
 from privcube.released.release import Release, number_columns
 
-__all__ = ["adds_whole_numbers_to", "artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
+__all__ = ["adds_to", "artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
 
 PAGE: Final = "index.html"
 STATEMENT: Final = "PRIVACY.md"
@@ -120,15 +120,17 @@ def is_unchanged(folder: Path, digest: str | None) -> bool:
         return False
 
 
-def adds_whole_numbers_to(release: Release, digest: str | None) -> bool:
-    """Whether a release with whole numbers has, without them, the bytes with this digest, written anew to compare."""
+def adds_to(release: Release, digest: str | None) -> bool:
+    """Whether a release with whole numbers or facts has, without them, the bytes with this digest, written anew."""
     from privcube.released.whole.release import WholeRelease
 
-    if not isinstance(release, WholeRelease):
-        return False
-    with tempfile.TemporaryDirectory(prefix="privcube-") as folder:
-        without = Release(release.measurements, release.provenance, release.words)
-        return stage(without, Path(folder) / "again") == digest
+    plain = [release.facts] if isinstance(release, WholeRelease) else []
+    for number, facts in enumerate([*plain, *([None] if release.facts else [])]):
+        with tempfile.TemporaryDirectory(prefix="privcube-") as folder:
+            again = Release(release.measurements, release.provenance, release.words, facts)
+            if stage(again, Path(folder) / f"again-{number}") == digest:
+                return True
+    return False
 
 
 def file_names(workload: Workload, whole: Mapping[str, Any] | None = None) -> list[str]:
@@ -149,13 +151,13 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
         index_table,
         measurements_bytes,
     )
-    from privcube.released.artifact.whole_files import Distance, records_bytes, whole_document
+    from privcube.released.artifact.whole_files import Distance, known_document, records_bytes, whole_document
     from privcube.released.page.document import PageNumbers, page_document
     from privcube.released.page.html import page_bytes
     from privcube.released.whole.release import WholeRelease
 
     plan, writer, std_errors = release.plan, TableWriter(release.workload.schema), []
-    carried = PageNumbers(plan)
+    carried = PageNumbers(plan, facts=bool(release.facts))
     apart = Distance()
     named = list(zip(file_stems(release.workload), release.workload, strict=True))
     for stem, table in told(named, WRITING, progress):
@@ -172,7 +174,8 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
     whole = whole_document(release, apart.value) if isinstance(release, WholeRelease) else None
     if isinstance(release, WholeRelease) and release.found is not None:
         yield RECORDS, records_bytes(release.workload, release.found)
-    stated = manifest(plan, release.provenance, [*file_names(release.workload, whole), CHECKSUMS], whole=whole)
+    files, known = [*file_names(release.workload, whole), CHECKSUMS], known_document(release)
+    stated = manifest(plan, release.provenance, files, known=known, whole=whole)
     yield MANIFEST, json_text(stated).encode()
     yield PLAN, plan_text(plan).encode()
     yield WORDS, words_text(release.words).encode()
@@ -233,12 +236,13 @@ def open_release(folder: str | Path) -> Release:
     if stated["plan"] != plan.digest:
         raise ArtifactError(f"{MANIFEST}, plan", expected=f"the digest of {PLAN}", given=stated["plan"])
     measured, _ = read_measurements(contents, plan)
-    made = Release(measured, provenance_from(stated), read_words(contents, plan))
-    if "whole" not in stated:
-        return made
-    from privcube.released.artifact.whole_files import open_whole
+    words = read_words(contents, plan)
+    if "known" not in stated and "whole" not in stated:
+        return Release(measured, provenance_from(stated), words)
+    from privcube.released.artifact.whole_files import facts_in, open_whole
 
-    return open_whole(made, contents, stated["whole"])
+    made = Release(measured, provenance_from(stated), words, facts_in(stated))
+    return made if "whole" not in stated else open_whole(made, contents, stated["whole"])
 
 
 def require_unchanged(contents: Contents) -> None:

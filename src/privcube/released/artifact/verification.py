@@ -257,7 +257,8 @@ def _published(artifact: Artifact, name: str) -> list[PublishedTable]:
 def _whole(artifact: Artifact) -> Finding:
     if artifact.whole is None:
         return "skipped: the release has none"
-    found = checked_counts(artifact.plan.workload, artifact.tables, artifact.whole, artifact.records)
+    workload, facts = artifact.plan.workload, artifact.release.facts
+    found = checked_counts(workload, artifact.tables, artifact.whole, facts, artifact.records)
     if artifact.records is None:
         compared_margins(artifact.plan.workload.schema, _published(artifact, COUNT), tolerance=0.0)
         return InPart(found, f"whether records with these tables exist, as there is no {RECORDS}")

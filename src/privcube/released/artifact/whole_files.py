@@ -1,8 +1,8 @@
-"""Whole numbers in an artifact: the records, what the manifest says of them, and what can be checked. Zone: RELEASED.
+"""Facts and whole numbers in an artifact: the records, what the manifest says, and what can be checked. Zone: RELEASED.
 
-`records.parquet` has distinct rows of labels and how often each of them occurs. The manifest states the effort, the
-public facts that were used, and how far the counts are from the estimates: the root mean square, over all cells, of
-(count - estimate) / std_error.
+`records.parquet` has distinct rows of labels and how often each of them occurs. The manifest states the public facts
+that were used and whether estimates honor them, the effort, and how far the counts are from the estimates: the root
+mean square, over all cells, of (count - estimate) / std_error.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from privcube.released.release import Release
 from privcube.released.selection import selected_cells
 from privcube.released.whole.facts import MOST_RECORDS, Facts, checked_facts, impossible_cells
 from privcube.released.whole.records import Records
-from privcube.released.whole.release import Terms, WholeRelease, attribute_names
+from privcube.released.whole.release import WholeRelease, attribute_names
 from privcube.released.whole.search import checked_effort
 
-_FIELDS: Final = ("effort", "known_records", "impossible", "with_records", "distance")
+_KNOWN_FIELDS: Final = ("records", "impossible", "in_estimates")
+_FIELDS: Final = ("effort", "with_records", "distance")
 _DIGITS: Final = 6  # of the stated distance
 _MOST_ROWS: Final = 2**21  # four times as many as the search can find: a hostile file must not fill the memory
 _ROOM: Final = 2**16  # bytes by which a file may exceed twice its form
@@ -64,23 +65,32 @@ class Distance:
 
 def whole_document(release: WholeRelease, distance: float) -> dict[str, Any]:
     """How whole numbers were made, for the manifest."""
-    schema, facts = release.workload.schema, release.terms.facts
-    return {
-        "effort": release.terms.effort,
-        "known_records": facts.records,
-        "impossible": [
-            {
-                name: [schema[name].labels[cell] for cell in selected_cells(schema[name], own)]
-                for name, own in one.items()
-            }
-            for one in facts.impossible
-        ],
-        "with_records": release.found is not None,
-        "distance": distance,
-    }
+    return {"effort": release.effort, "with_records": release.found is not None, "distance": distance}
 
 
-def terms_in(document: Any) -> Terms:
+def known_document(release: Release) -> dict[str, Any] | None:
+    """What was publicly known, for the manifest; None if nothing was."""
+    schema, facts = release.workload.schema, release.facts
+    if not facts:
+        return None
+    impossible = [
+        {name: [schema[name].labels[cell] for cell in selected_cells(schema[name], own)] for name, own in one.items()}
+        for one in facts.impossible
+    ]
+    return {"records": facts.records, "impossible": impossible, "in_estimates": release.honors_facts}
+
+
+def facts_in(stated: Mapping[str, Any]) -> Facts:
+    """What was publicly known, from the manifest."""
+    if "known" not in stated:
+        return Facts()
+    document = stated["known"]
+    if not isinstance(document, dict) or set(document) != set(_KNOWN_FIELDS):
+        raise ArtifactError("release.json, known", expected=f"the fields {', '.join(_KNOWN_FIELDS)}")
+    return Facts(document["records"], document["impossible"])
+
+
+def effort_in(document: Any) -> str:
     """How whole numbers were made, from the manifest."""
     if not isinstance(document, dict) or set(document) != set(_FIELDS):
         raise ArtifactError("release.json, whole", expected=f"the fields {', '.join(_FIELDS)}")
@@ -91,7 +101,7 @@ def terms_in(document: Any) -> Terms:
         )
     if not isinstance(document["effort"], str):
         raise ArtifactError("release.json, whole", expected="an effort", given=document["effort"])
-    return Terms(checked_effort(document["effort"]), Facts(document["known_records"], document["impossible"]))
+    return checked_effort(document["effort"])
 
 
 # Records
@@ -169,14 +179,13 @@ def require_facts(records: Records, workload: Workload, facts: Facts) -> None:
 
 def open_whole(release: Release, contents: Contents, document: Any) -> WholeRelease:
     """A release with the whole numbers of its artifact: of the records if they are there, else of the tables."""
-    terms = terms_in(document)
-    checked_facts(release.workload.schema, terms.facts)
+    effort = effort_in(document)
     if document["with_records"]:
-        return WholeRelease(release, terms, read_records(contents, release.workload))
+        return WholeRelease(release, effort, read_records(contents, release.workload))
     stem_of = dict(zip(release.workload, file_stems(release.workload), strict=True))
     writer = TableWriter(release.workload.schema)
     return WholeRelease(
-        release, terms, None, lambda table: _read_counts(contents, writer, release.workload, table, stem_of[table])
+        release, effort, None, lambda table: _read_counts(contents, writer, release.workload, table, stem_of[table])
     )
 
 

@@ -71,12 +71,13 @@ def _bytes_of(cells: int) -> int:
 class PageNumbers:
     """Gathers the numbers that a page carries, table by table in the order of the workload."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, facts: bool = False) -> None:
+        """`facts` says whether estimates honor public facts, which have covariances of their own."""
         self.found: dict[int, list[dict[str, Any]]] = {}
         self.errors: list[float] = []  # of all tables: the standard error of a cell, root mean square
         self._plan, self._tables, self._next = plan, list(plan.workload), 0
         self._carried = carried_tables(plan.workload)
-        self._predictor = predictor(plan, [self._tables[number] for number in self._carried])
+        self._predictor = None if facts else predictor(plan, [self._tables[number] for number in self._carried])
 
     def add(self, numbers: Mapping[str, Floats | Integers]) -> None:
         """Take the columns of the next table."""
@@ -134,12 +135,12 @@ def page_document(
 
 
 def table_numbers(
-    plan: Plan, found: Predictor, table: Table, numbers: Mapping[str, Floats | Integers]
+    plan: Plan, found: Predictor | None, table: Table, numbers: Mapping[str, Floats | Integers]
 ) -> list[dict[str, Any]]:
-    """The numbers of a table, as a list of quantities; `found` is the predictor of the plan."""
+    """The numbers of a table, as a list of quantities; `found` is the predictor of the plan, if it is that simple."""
     measure = measure_of(table)
     own = quantity(0 if measure is None else 1 + plan.workload.schema.measures.index(measure), numbers)
-    known = covariances(found, table) if measure is None else None
+    known = covariances(found, table) if found is not None and measure is None else None
     if known is not None:
         own["covariance"] = covariance_document(known)
     cells = len(numbers["estimate"])

@@ -31,10 +31,10 @@ def count_errors(
     release: WholeRelease, records: Records, repetitions: int, progress: Progress = silent
 ) -> dict[Table, Floats]:
     """For every table of the workload, the root mean square error of each count under repeated noise."""
-    problem = Problem(goals_of(release))
+    problem = Problem(goals_of(release.without_facts()))
     truth = problem.coordinates(problem.keys(records.codes), records.times.astype(np.float64))
     random = generator(seed_of(release.measurements) + 1)
-    workload, facts = release.workload, release.terms.facts
+    workload, facts = release.workload, release.facts
     exact = {table: counts_of(records, workload, table) for table in workload}
     squares = {table: np.zeros(counts.shape) for table, counts in exact.items()}
     for _ in range(repetitions):

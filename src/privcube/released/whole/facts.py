@@ -1,7 +1,8 @@
 """What is publicly known beforehand: the number of records, and combinations that cannot occur. Zone: RELEASED.
 
 Facts are honored exactly: there are as many records as known, and none in an impossible combination. They must be
-public; a number of records or a combination read off the data is not covered by the guarantee.
+public; a number of records or a combination read off the data is not covered by the guarantee. Whole numbers honor them
+record by record; estimates are conditioned on them (`privcube.accuracy.known`), table by table.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from privcube.accuracy.known.conditioned import KnownNumbers
 from privcube.errors import Plain, QueryError
 from privcube.model.attribute import Attribute
 from privcube.model.schema import Schema
+from privcube.model.workload import Axis, Table
 from privcube.released.selection import Selection, selected_cells
 from privcube.released.whole.records import Codes, Grid
 
@@ -46,6 +49,9 @@ class Facts:
             expected = 'a list of combinations such as {"age": "[0, 15)", "status": "married"}'
             raise QueryError("impossible", expected=expected, given=self.impossible)
         object.__setattr__(self, "impossible", tuple(dict(own) for own in self.impossible))
+
+    def __bool__(self) -> bool:
+        return self.records is not None or bool(self.impossible)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,3 +125,34 @@ def impossible_cells(attributes: Sequence[Attribute], combinations: Iterable[Map
             names = ", ".join(attributes[at].name for at in grid.attributes)
             raise QueryError("impossible", expected="some combination that can occur", given=Plain(f"none of {names}"))
     return Impossible(tuple(masks.items()))
+
+
+def known_numbers(schema: Schema, facts: Facts, sources: Iterable[Table]) -> list[KnownNumbers]:
+    """The numbers of tables of cells or levels that follow from facts: of the total, and those that are 0.
+
+    A number is 0 if all combinations of cells that it counts are impossible, as far as the table's attributes say.
+    """
+    found = [] if facts.records is None else [KnownNumbers((), np.zeros(1, dtype=np.int64), np.array([facts.records]))]
+    if not facts.impossible:
+        return found
+    for source in dict.fromkeys(sources):
+        attributes = [schema[Axis.of(entry).attribute] for entry in source]
+        cells = [attribute.cells for attribute in attributes]
+        impossible = impossible_cells(attributes, facts.impossible)
+        if not impossible.masks or prod(cells) > _MOST_CELLS:
+            continue
+        allowed = np.ones(cells)
+        for grid, mask in impossible.masks:
+            shape = [size if at in grid.attributes else 1 for at, size in enumerate(cells)]
+            allowed = allowed * ~mask.reshape(shape)
+        for at, entry in enumerate(source):
+            groups = np.asarray(attributes[at].partition(Axis.of(entry).level).group_of)
+            sums = np.zeros((int(groups.max()) + 1, *np.delete(allowed.shape, at)))
+            np.add.at(sums, groups, np.moveaxis(allowed, at, 0))
+            allowed = np.moveaxis(sums, 0, at)
+        places = np.flatnonzero(allowed == 0)
+        if len(places) == allowed.size and (facts.records or 0) > 0:
+            raise QueryError("impossible", expected="some combination that can occur", given=Plain("none"))
+        if len(places):
+            found.append(KnownNumbers(source, places, np.zeros(len(places))))
+    return found

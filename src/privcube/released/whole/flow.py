@@ -8,9 +8,10 @@ in proportion to their weights and moved (`privcube.released.whole.particles`).
 
 Stein's unbiased estimate of the risk says where to stop. The expected squared error of the fit c(e) at estimates e with
 noise is that of |c(e) - e|^2 - |noise|^2 + 2 z . (c(e + d z) - c(e)) / d, with z a fresh copy of the noise, d small. A
-perturbed copy of the flow on the same particles, from a start of its own, gives the last term. The estimates themselves are the far end of the
-flow, with c(e) = e. The same z makes both risks comparable, though each is uncertain: where stopping early gains next
-to nothing, the flow's last point is taken, near the best fit that is not negative, which is never worse.
+perturbed copy of the flow on the same particles, from a start of its own, gives the last term. The estimates themselves
+are the far end of the flow, with c(e) = e. The same z makes both risks comparable, though each is uncertain: where
+stopping early gains next to nothing, the flow's last point is taken, near the best fit that is not negative, which is
+never worse.
 
 See THEORY section 5.3.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from privcube.accuracy.ranges import bounds
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import Plain, PrivcubeError, QueryError, Told
 from privcube.extras import load
-from privcube.model.documents.spec import WholeNumbers
+from privcube.model.documents.spec import Spec
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Entry, Table, Workload, canonical
 from privcube.progress import Progress, silent
@@ -22,14 +22,6 @@ from privcube.released.whole.facts import Facts, checked_facts
 from privcube.released.whole.goals import check_workload
 from privcube.released.whole.records import Records
 from privcube.released.whole.search import checked_effort, find_records
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How whole numbers were made: the effort, and what was known beforehand."""
-
-    effort: str = "normal"
-    facts: Facts = field(default_factory=Facts)
 
 
 class WholeRelease(Release):
@@ -42,27 +34,27 @@ class WholeRelease(Release):
     def __init__(
         self,
         release: Release,
-        terms: Terms,
+        effort: str,
         found: Records | None,
         published: Callable[[Table], Integers] | None = None,
     ) -> None:
         """Take the records, or, if they are not known, what counts were published for the tables of the workload."""
-        super().__init__(release.measurements, release.provenance, release.words)
+        super().__init__(release.measurements, release.provenance, release.words, release.facts)
         self._recovered = release._recovered
-        self.terms, self.found = terms, found
+        self.effort, self.found = effort, found
         self._published = published
         self._counted: dict[Table, Integers] = {}
 
     @classmethod
-    def of(cls, release: Release, terms: Terms, progress: Progress = silent) -> WholeRelease:
-        """Look for records."""
-        checked_facts(release.workload.schema, terms.facts)
+    def of(cls, release: Release, effort: str, progress: Progress = silent) -> WholeRelease:
+        """Look for records near the estimates without facts, whose errors are simpler; records honor facts anyway."""
+        checked_effort(effort)
         release.recover(progress)
-        return cls(release, terms, find_records(release, terms.effort, terms.facts, progress))
+        return cls(release, effort, find_records(release.without_facts(), effort, release.facts, progress))
 
     def without_records(self) -> WholeRelease:
         """The same counts, without the records behind them, for a release that does not publish these."""
-        return WholeRelease(self, self.terms, None, self.counts)
+        return WholeRelease(self, self.effort, None, self.counts)
 
     def counts(self, table: Sequence[Entry]) -> Integers:
         """The whole numbers of a table as an array; any table of the attributes that tables have, if records are there.
@@ -123,33 +115,40 @@ class WholeRelease(Release):
         return self.found
 
 
-def whole_terms(workload: Workload, asked: WholeNumbers | None) -> Terms | None:
-    """How whole numbers are to be made that a spec asks for, checked against its tables before anything is charged."""
-    if asked is None:
-        return None
-    check_workload(workload)
-    facts = checked_facts(workload.schema, Facts(asked.known_records, asked.impossible))
-    return Terms(checked_effort(asked.effort), facts)
+def checked_spec(spec: Spec) -> None:
+    """Refuse facts and whole numbers of a spec that cannot be, before anything is charged."""
+    checked_facts(spec.schema, facts_of(spec))
+    if spec.whole is not None:
+        check_workload(spec.workload)
+        checked_effort(spec.whole.effort)
 
 
-def with_whole_numbers(
-    release: Release, asked: WholeNumbers | None, progress: Progress = silent
-) -> tuple[Release, PrivcubeError | None]:
-    """The release with the whole numbers that a spec asks for, and with the records behind them if it wants these.
+def facts_of(spec: Spec) -> Facts:
+    """What a spec says is publicly known."""
+    return Facts(spec.known.records, spec.known.impossible)
 
-    It has been paid for. So if no records are found, it comes back as it is, with what is to be raised in the end.
+
+def as_specified(release: Release, spec: Spec, progress: Progress = silent) -> tuple[Release, PrivcubeError | None]:
+    """The release with the facts and whole numbers of a spec, and with the records behind them if it wants these.
+
+    It has been paid for. So if facts contradict it, or no records are found, it comes back as it is, with what is to be
+    raised in the end.
     """
+    kept, whole = release, spec.whole
     try:
-        terms = whole_terms(release.workload, asked)
-        if terms is None or asked is None:
-            return release, None
-        found = WholeRelease.of(release, terms, progress)
+        if facts := facts_of(spec):
+            known = release.knowing(facts)
+            known.recover(progress)
+            kept = known
+        if whole is not None:
+            found = WholeRelease.of(kept, whole.effort, progress)
+            kept = found if whole.records else found.without_records()
     except PrivcubeError as problem:
-        problem.add_note(
-            Told("The release was charged, and published without whole numbers; `privcube whole` adds them.")
-        )
-        return release, problem
-    return found if asked.records else found.without_records(), None
+        missing = "whole numbers" if kept is not release or not facts_of(spec) else "what is known"
+        note = f"The release was charged, and published without {missing}; `privcube whole` adds them."
+        problem.add_note(Told(note))
+        return kept, problem
+    return kept, None
 
 
 def attribute_names(workload: Workload) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance
 from privcube.released.artifact.parquet_form import Reading
 from privcube.released.artifact.store import MANIFEST, file_names, read_plan, read_words
 from privcube.released.artifact.table_files import TableWriter, file_stems, read_measurements
-from privcube.released.artifact.whole_files import read_records, terms_in
+from privcube.released.artifact.whole_files import effort_in, facts_in, known_document, read_records
 from privcube.released.labels import COUNT
 from privcube.released.release import Release, number_columns
 from privcube.released.whole.records import Records
@@ -72,13 +72,14 @@ class Artifact:
     def expected(self) -> dict[str, Any]:
         """What the manifest must state, given the plan and what it says of version and ledger."""
         files = [*file_names(self.plan.workload, self.whole), CHECKSUMS]
-        return manifest(self.plan, provenance_from(self.stated), files, self.stated["privcube"], self.whole)
+        version, known = self.stated["privcube"], known_document(self.release)
+        return manifest(self.plan, provenance_from(self.stated), files, version, known=known, whole=self.whole)
 
     @cached_property
     def whole(self) -> dict[str, Any] | None:
         """What the manifest says of whole numbers, if there are any."""
         if "whole" in self.stated:
-            terms_in(self.stated["whole"])
+            effort_in(self.stated["whole"])
         return self.stated.get("whole")
 
     @cached_property
@@ -93,7 +94,7 @@ class Artifact:
 
     @cached_property
     def release(self) -> Release:
-        made = Release(self.measured[0], provenance_from(self.stated), self.words)
+        made = Release(self.measured[0], provenance_from(self.stated), self.words, facts_in(self.stated))
         made.recover(self._progress)
         return made
 

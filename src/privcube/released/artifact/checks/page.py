@@ -21,7 +21,7 @@ def checked_page(artifact: Artifact) -> Finding:
 
     Of the fractions that only the page has, such as covariances, the last digits may differ from those worked out here.
     """
-    carried = PageNumbers(artifact.plan)
+    carried = PageNumbers(artifact.plan, facts=bool(artifact.release.facts))
     for published in artifact.tables:
         carried.add(published.numbers)
     stated, contents = artifact.stated, artifact.contents

@@ -9,19 +9,19 @@ from typing import Any, Final
 import numpy as np
 
 from privcube.errors import ArtifactError, Plain
-from privcube.model.workload import Axis, Workload, axis_cells
+from privcube.model.workload import Axis, Workload
 from privcube.released.artifact.checks.tables import Published
 from privcube.released.artifact.store import MANIFEST, RECORDS
-from privcube.released.artifact.whole_files import Distance, require_facts, terms_in
+from privcube.released.artifact.whole_files import Distance, require_facts
 from privcube.released.labels import COUNT
-from privcube.released.whole.facts import MOST_RECORDS, Facts, checked_facts, impossible_cells
+from privcube.released.whole.facts import MOST_RECORDS, Facts, known_numbers
 from privcube.released.whole.records import Records
 
 _ROUNDED: Final = 1e-5  # of the stated distance, which has six digits
 
 
 def checked_counts(
-    workload: Workload, tables: Sequence[Published], stated: Mapping[str, Any], records: Records | None
+    workload: Workload, tables: Sequence[Published], stated: Mapping[str, Any], facts: Facts, records: Records | None
 ) -> str:
     """What was found about the counts of tables; refuse those that are negative, far off or not of the records."""
     apart = Distance()
@@ -34,7 +34,6 @@ def checked_counts(
     if not math.isclose(apart.value, stated["distance"], rel_tol=_ROUNDED, abs_tol=_ROUNDED):
         expected = f"that of the tables, {apart.value}"
         raise ArtifactError(f"{MANIFEST}, distance", expected=expected, given=stated["distance"])
-    facts = checked_facts(workload.schema, terms_in(stated).facts)
     near = f"{apart.value:.3g} standard errors from the estimates (root mean square)"
     if records is None:
         for found in tables:
@@ -46,17 +45,13 @@ def checked_counts(
 
 def _require_facts_in(found: Published, workload: Workload, facts: Facts) -> None:
     """Refuse counts of a table, without ranges, that do not add up to what is known, or are in impossible cells."""
-    axes, counts = [Axis.of(entry) for entry in found.table], found.numbers[COUNT]
-    if any(axis.queries != "cells" for axis in axes):
+    counts = found.numbers[COUNT]
+    if any(Axis.of(entry).queries != "cells" for entry in found.table):
         return
     total = float(np.sum(counts, dtype=np.float64))
     if total > MOST_RECORDS or (facts.records is not None and total != facts.records):
         expected = "at most 2^50 records" if facts.records is None else f"{facts.records:,} records, as is known"
         raise ArtifactError(found.file, expected=expected, given=Plain(f"{total:,.0f}"))
-    attributes = [workload.schema[axis.attribute] for axis in axes if axis.level is None]
-    table = counts.reshape([axis_cells(workload.schema, entry) for entry in found.table])
-    table = table.sum(axis=tuple(at for at, axis in enumerate(axes) if axis.level is not None))
-    for grid, mask in impossible_cells(attributes, facts.impossible).masks:
-        own = table.sum(axis=tuple(at for at in range(len(attributes)) if at not in grid.attributes))
-        if own.reshape(-1)[mask].any():
+    for known in known_numbers(workload.schema, Facts(impossible=facts.impossible), [found.table]):
+        if counts[known.places].any():
             raise ArtifactError(found.file, expected="no impossible combination", given=Plain("some"))

@@ -1,0 +1,1 @@
+"""Estimates that honor numbers known beforehand: least squares, conditioned on them. Zone: PUBLIC."""

@@ -1,0 +1,39 @@
+"""What PRIVACY.md says of public facts and of whole numbers. Zone: RELEASED."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def known_words(stated: Mapping[str, Any]) -> Iterator[str]:
+    """What was publicly known beforehand, if anything, and who says so."""
+    known = stated.get("known")
+    if known is None:
+        return
+    facts = [] if known["records"] is None else [f"there are exactly {known['records']:,} records"]
+    if known["impossible"]:
+        facts.append(f"the combinations listed in release.json ({len(known['impossible']):,}) cannot occur")
+    use = (
+        "Estimates and their errors are those of least squares given these facts, and meet them exactly."
+        if known["in_estimates"]
+        else "Estimates do not use these facts, as that would take too long or tables are added up separately."
+    )
+    yield f"- The publisher declares as publicly known, not read off the data, that {' and that '.join(facts)}. {use}"
+
+
+def whole_words(stated: Mapping[str, Any]) -> Iterator[str]:
+    """What to know about whole numbers, if there are any."""
+    whole = stated.get("whole")
+    if whole is None:
+        return
+    yield (
+        "- `count` is a whole number near the estimate. All counts are those of one set of made-up records, so they "
+        "are not negative and agree with each other. They are not unbiased; the intervals are those of the estimates. "
+        "They were worked out from the published measurements alone and cost no privacy."
+    )
+    if whole["with_records"]:
+        yield (
+            "- `records.parquet` has these records: rows of labels, and how often each occurs. They are made up to fit "
+            "the tables. No row is about a person, and what the tables do not say, the records do not show."
+        )
