@@ -210,7 +210,7 @@ def test_records_whose_number_comes_round_are_refused(whole: WholeRelease, tmp_p
     [
         ("impossible", [{"nobody": 3}]),
         ("impossible", [{"=sex": ["F", "a long label"]}]),
-        ("known_records", 2**51),
+        ("records", 2**51),
         ("effort", ["fast"]),
         ("effort", "endless"),
         ("distance", -1.0),

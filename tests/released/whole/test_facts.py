@@ -83,8 +83,8 @@ def test_errors_are_those_of_simulated_noise() -> None:
     off = []
     for signs in range(2**plan.rows):
         answers = np.array([size if signs >> at & 1 else -size for at in range(plan.rows)])
-        off.append(pc.Release(Measurements(plan, answers), None, facts).estimates(("a", "b")))
-    stated = pc.Release(Measurements(plan, np.zeros(plan.rows, dtype=np.int64)), None, facts).values(("a", "b"))
+        off.append(pc.Release(Measurements(plan, answers), facts=facts).estimates(("a", "b")))
+    stated = pc.Release(Measurements(plan, np.zeros(plan.rows, dtype=np.int64)), facts=facts).values(("a", "b"))
     scale = size**2 / float(plan.noise_variances()[0])
     np.testing.assert_allclose(np.mean(np.square(off), axis=0), scale * stated.std_error**2, rtol=0.01, atol=1e-9)
 
@@ -134,7 +134,7 @@ def test_forged_facts_are_found(tmp_path: Path) -> None:
     assert "tables" in [check.name for check in pc.verify(tmp_path / "out") if not check.passed]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.data())
 def test_any_schema_and_facts(data: st.DataObject) -> None:
     """Results that honor the facts, or an error of our own."""

@@ -28,7 +28,7 @@ from privcube.released.artifact.table_files import TableWriter, file_stems
 from privcube.released.labels import COUNT, NUMBERS, Label, column_names
 from privcube.released.release import Release
 from privcube.released.selection import selected_cells
-from privcube.released.whole.facts import MOST_RECORDS, Facts, checked_facts, impossible_cells
+from privcube.released.whole.facts import MOST_RECORDS, Facts, impossible_cells
 from privcube.released.whole.records import Records
 from privcube.released.whole.release import WholeRelease, attribute_names
 from privcube.released.whole.search import checked_effort
