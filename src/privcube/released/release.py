@@ -307,15 +307,16 @@ class Release:
 
     @cached_property
     def _predictor(self) -> Predictor:
-        base = predictor(self.plan)
-        if not self.facts:
+        base, schema = predictor(self.plan), self.workload.schema
+        used = {Axis.of(entry).attribute for table in self.workload for entry in table}
+        if not self.facts or any(schema[name].is_measure for name in used):
             return base
-        known = known_numbers(self.workload.schema, self.facts, map(base.source, self.workload))
+        known = known_numbers(schema, self.facts, map(base.source, self.workload))
         return conditioned(self.plan, base, known) or base
 
     @property
     def honors_facts(self) -> bool:
-        """Whether estimates are conditioned on the facts; not where these are too many, or tables do not agree."""
+        """Whether estimates are conditioned on the facts; not if these are many, or tables have sums or disagree."""
         return isinstance(self._predictor, Conditioned)
 
     def without_facts(self) -> Release:

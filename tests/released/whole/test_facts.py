@@ -96,6 +96,17 @@ def test_facts_that_cannot_be_used_leave_estimates_alone() -> None:
     np.testing.assert_array_equal(release.estimates(("age", "sex")), plain.estimates(("age", "sex")))
 
 
+def test_beside_a_measure_facts_leave_estimates_alone_and_whole_numbers_are_refused() -> None:
+    schema = pc.Schema([pc.Attribute("sex", values=["F", "M"]), pc.Measure("days", low=0, high=60, step=1)])
+    plan = pc.plan(pc.Workload.tables(schema, [("sex",)]).with_sums(), pc.PureDP(1))
+    release = pc.Release(Measurements(plan, np.arange(plan.rows, dtype=np.int64)))
+    known = release.knowing(Facts(records=3))
+    assert not known.honors_facts
+    np.testing.assert_array_equal(known.estimates(("sex",)), release.estimates(("sex",)))
+    with pytest.raises(QueryError, match="whole numbers: expected tables of counts, given sums of 'days'"):
+        release.whole()
+
+
 def test_facts_that_contradict_are_refused() -> None:
     release = noisy()
     with pytest.raises(QueryError, match="some combination that can occur"):

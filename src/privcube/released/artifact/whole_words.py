@@ -17,7 +17,7 @@ def known_words(stated: Mapping[str, Any]) -> Iterator[str]:
     use = (
         "Estimates and their errors are those of least squares given these facts, and meet them exactly."
         if known["in_estimates"]
-        else "Estimates do not use these facts, as that would take too long or tables are added up separately."
+        else "Estimates do not use these facts, which are too many, or tables have sums or are added up alone."
     )
     yield f"- The publisher declares as publicly known, not read off the data, that {' and that '.join(facts)}. {use}"
 

@@ -124,6 +124,9 @@ def _attributes(workload: Workload) -> list[Coordinates]:
         asked.setdefault(Axis.of(entry).attribute, []).append(Axis.of(entry))
     schema = workload.schema
     for name in asked:
+        if schema[name].is_measure:
+            given = Plain(f"sums of {name!r}, which no whole records have (leave the measure out)")
+            raise QueryError("whole numbers", expected="tables of counts", given=given)
         if schema[name].cells > _MOST_CELLS:
             expected = f"attributes of at most {_MOST_CELLS:,} cells for whole numbers"
             raise QueryError(repr(name), expected=expected, given=schema[name].cells)
