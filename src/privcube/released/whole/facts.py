@@ -3,6 +3,8 @@
 Facts are honored exactly: there are as many records as known, and none in an impossible combination. They must be
 public; a number of records or a combination read off the data is not covered by the guarantee. Whole numbers honor them
 record by record; estimates are conditioned on them (`privcube.accuracy.known`), table by table.
+
+See THEORY section 5.4.
 """
 
 from __future__ import annotations
