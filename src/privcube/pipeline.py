@@ -253,8 +253,7 @@ def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path 
 
     Formal guarantee. If None: the artifact's receipt is that of the ledger's release of that number, which the ledger
     charged for this plan and this guarantee, within its total; and the bytes of the artifact are those that the ledger
-    committed to before they were published; or, if whole numbers or facts were added later, those of the release
-    without them.
+    committed to before they were published; or those of the release without whole numbers or facts added later.
     """
     number, head, total = (made.provenance.get(name) for name in ("entry", "head", "total"))
     if head is None:

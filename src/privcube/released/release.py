@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from privcube.accuracy.known.conditioned import Conditioned, conditioned
-from privcube.accuracy.predictor import Predictor, predictor
+from privcube.accuracy.known.conditioned import Conditioned
+from privcube.accuracy.predictor import Predictor
 from privcube.algebra.lattice import Floats
 from privcube.errors import QueryError
 from privcube.extras import load
@@ -39,7 +39,7 @@ from privcube.released.values import Answer as Answer
 from privcube.released.values import TableValues as TableValues
 from privcube.released.values import number_columns as number_columns
 from privcube.released.values import share_columns as share_columns
-from privcube.released.whole.facts import Facts, checked_facts, known_numbers
+from privcube.released.whole.facts import Facts, checked_facts, predictor_given
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -307,12 +307,7 @@ class Release:
 
     @cached_property
     def _predictor(self) -> Predictor:
-        base, schema = predictor(self.plan), self.workload.schema
-        used = {Axis.of(entry).attribute for table in self.workload for entry in table}
-        if not self.facts or any(schema[name].is_measure for name in used):
-            return base
-        known = known_numbers(schema, self.facts, map(base.source, self.workload))
-        return conditioned(self.plan, base, known) or base
+        return predictor_given(self.plan, self.facts)
 
     @property
     def honors_facts(self) -> bool:
@@ -326,9 +321,7 @@ class Release:
     def _recover(self, sources: Sequence[Table], progress: Progress = silent) -> dict[Table, Floats]:
         found = self._predictor.recover(sources, self.measurements.counts, progress)
         for counts in found.values():
-            counts.setflags(
-                write=False
-            )  # callers get views of them, and what is saved later must be what was recovered
+            counts.setflags(write=False)  # callers get views; what is saved later must be what was recovered
         return found
 
     def _estimate(self, table: Table) -> Floats:

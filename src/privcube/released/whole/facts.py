@@ -17,9 +17,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.accuracy.known.conditioned import KnownNumbers
+from privcube.accuracy.known.conditioned import KnownNumbers, conditioned
+from privcube.accuracy.predictor import Predictor, predictor
 from privcube.errors import Plain, QueryError
 from privcube.model.attribute import Attribute
+from privcube.model.plan import Plan
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table
 from privcube.released.selection import Selection, selected_cells
@@ -158,3 +160,13 @@ def known_numbers(schema: Schema, facts: Facts, sources: Iterable[Table]) -> lis
         if len(places):
             found.append(KnownNumbers(source, places, np.zeros(len(places))))
     return found
+
+
+def predictor_given(plan: Plan, facts: Facts) -> Predictor:
+    """The predictor of a plan, conditioned on facts where that is possible: not beside sums of measures."""
+    base, schema = predictor(plan), plan.workload.schema
+    used = {Axis.of(entry).attribute for table in plan.workload for entry in table}
+    if not facts or any(schema[name].is_measure for name in used):
+        return base
+    known = known_numbers(schema, facts, map(base.source, plan.workload))
+    return conditioned(plan, base, known) or base
