@@ -60,12 +60,9 @@ class Release:
     """Tables that agree, with error bars."""
 
     def __init__(
-        self,
-        measurements: Measurements,
-        provenance: Mapping[str, Any] | None = None,
-        words: Words | None = None,
-        facts: Facts | None = None,
-    ) -> None:
+        self, measurements: Measurements, provenance: Mapping[str, Any] | None = None,
+        words: Words | None = None, facts: Facts | None = None,
+    ) -> None:  # fmt: skip
         self.measurements = measurements
         self.words = Words() if words is None else words.for_workload(measurements.plan.workload)  # by the publisher
         self.facts = checked_facts(measurements.plan.workload.schema, facts or Facts())  # what is publicly known
@@ -275,8 +272,8 @@ class Release:
         """
         from privcube.released.whole.release import WholeRelease
 
-        facts = Facts(records, impossible)
-        return WholeRelease.of(self.knowing(facts) if facts else self, effort, progress)
+        known = self.knowing(facts) if (facts := Facts(records, impossible)) else self
+        return WholeRelease.of(known, effort, progress)
 
     def knowing(self, facts: Facts) -> Release:
         """The same release, with estimates that honor what is publicly known.
