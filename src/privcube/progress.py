@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 Progress = Callable[[str, int, int | None], None]
+Check = Callable[[], None]  # raises Enough if work shall not go on
 
 PLANNING: Final = "planning"
 COMPARING: Final = "trying strategies"
@@ -37,6 +38,10 @@ class Enough(Exception):  # noqa: N818 (nothing went wrong)
 
 def silent(stage: str, done: int, total: int | None) -> None:
     """Show nothing."""
+
+
+def never() -> None:
+    """Where nothing can be stopped, a check whether work shall go on: it does."""
 
 
 class Work:

@@ -189,6 +189,35 @@ def test_progress_is_told_as_one_search_and_can_be_stopped() -> None:
     assert stopped_at == [PLANNING, COMPARING]  # one search, not three
 
 
+@pytest.mark.usefixtures("_short_efforts")
+def test_a_search_can_be_stopped_anywhere() -> None:
+    """Wherever it is told to stop, the starts of a longer search among it, it has a plan no worse than a fast one."""
+    workload = kway((3,) * 5, 2)
+    fast = pc.plan(workload, pc.PureDP(1)).weighted_variance
+    shares: list[float] = []
+
+    def tell(stage: str, done: int, total: int | None) -> None:
+        if stage == PLANNING and total:
+            shares.append(done / total)
+
+    pc.plan(workload, pc.PureDP(1), effort="normal", progress=tell)
+    of_fast = 1 / 13
+    starts = [at for at, share in enumerate(shares) if abs(share - of_fast) < 1e-9]
+    assert len(starts) > 10  # between the end of the fast search and the first step of the next, and not only there
+    for last in (starts[0], starts[5], starts[-1], len(shares) - 1):
+        left = [last]
+
+        def stop(stage: str, done: int, total: int | None, left: list[int] = left) -> None:
+            if stage == PLANNING and total:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise Enough
+
+        made = pc.plan(workload, pc.PureDP(1), effort="normal", progress=stop)
+        assert left[0] == -1  # told once, stopped at once
+        assert made.weighted_variance <= fast * (1 + 1e-9)
+
+
 # Interrupts
 
 PLANS = """
@@ -202,6 +231,8 @@ plans = [
     lambda: pc.plan(kway((85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2), 2), pc.PureDP(1)),
     lambda: pc.plan(pc.Workload.ranges(wide, ["big"]) | pc.Workload.all_kway(wide, 2), pc.PureDP(1)),
     lambda: pc.plan(kway((5000, 3, 2), 2), pc.PureDP(20)),
+    lambda: pc.plan(kway((10,) * 14, 3), pc.PureDP(1)),
+    lambda: pc.plan(kway(tuple(range(2, 20)), 2), pc.ZCDP(1, neighbors="replace_one")),
 ]
 """
 

@@ -117,7 +117,12 @@ def _with_more_effort(
         if not stages.stopped:
             again = replace(options, effort=effort)
             known = [*plans[-1:], *also]
-            plans.append(search_plan(workload, guarantee, again, frame, also=known, part=part, progress=stages))
+            try:
+                plans.append(search_plan(workload, guarantee, again, frame, also=known, part=part, progress=stages))
+            except Enough:
+                if not known:
+                    raise
+                plans = plans or known
             plans = sorted(plans, key=error, reverse=True)
             stages.next()
     return replace(plans[-1], options=replace(plans[-1].options, effort=options.effort))

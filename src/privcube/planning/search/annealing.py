@@ -22,6 +22,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from math import exp, inf
 from typing import Final, NamedTuple
@@ -36,7 +37,7 @@ from privcube.planning.search.exchange import Lawful, exchanged, nearby
 from privcube.planning.search.gram import GramColumn
 from privcube.planning.search.moves import Moves
 from privcube.planning.search.starts import MOST_ROWS
-from privcube.progress import PLANNING, Enough, Progress
+from privcube.progress import PLANNING, Check, Enough, Progress, never
 
 # The sizes below are empirical: they give good plans within the time of an effort.
 _HOT: Final = 0.06  # first temperature: a rise of the log error, times the number of groups
@@ -104,7 +105,9 @@ class Found:
         return Start([list(each.bundle) for each in self.bundles], self.gram, sections)
 
 
-def ranked(choices: Choices, candidates: Iterable[Sequence[Start]], seconds: float = inf) -> list[Found]:
+def ranked(
+    choices: Choices, candidates: Iterable[Sequence[Start]], seconds: float = inf, check: Check = never
+) -> list[Found]:
     """The candidates with their errors, best first; of several laws for one, the best.
 
     They are looked at with budgets that are far from settled, those of the best are then settled, each as far as half
@@ -116,12 +119,14 @@ def ranked(choices: Choices, candidates: Iterable[Sequence[Start]], seconds: flo
         price = sum(_LOOK * len(start.bundles) + _LOOK_AT_GROUP * sum(map(len, start.bundles)) for start in laws)
         price *= choices.residuals
         if not found or price <= left:
+            check()
             left -= price
             looks = [Population(choices, [start], 0, rounds=_ROUGH).best for start in laws]
             found.append(min(looks, key=_error))
     found.sort(key=_error)
     left = seconds / 2
     for at, rough in enumerate(found[:_SETTLED_STARTS]):
+        check()
         left -= _SETTLING * len(rough.bundles) * choices.residuals
         if at and left < 0:
             break
@@ -145,11 +150,13 @@ def annealed(
         fitting = [each for each in candidates if plans * len(each.bundles) <= most]
         used = [best.start, *(each.start for each in _both_kinds(fitting, max(4, plans // 2)))]
         population = Population(choices, [used[at % len(used)] for at in range(plans)], _FREE, seed=run)
+        told = _part(progress, run, runs)
         try:
-            population.anneal(seconds, _part(progress, run, runs))
+            population.anneal(seconds, told)
+            other = _exchanged(choices, population, seconds, partial(told, PLANNING, _TOLD, _TOLD))
         except Enough:
-            return min(best, population.best, key=lambda found: found.error)
-        best = min(best, population.best, _exchanged(choices, population, seconds), key=lambda found: found.error)
+            return min(best, population.best, key=_error)
+        best = min(best, population.best, other, key=_error)
     return best
 
 
@@ -161,14 +168,14 @@ def _both_kinds(candidates: Sequence[Found], count: int) -> list[Found]:
     return [each for own in kinds for each in own[: count // 2]]
 
 
-def _exchanged(choices: Choices, population: Population, seconds: float) -> Found:
+def _exchanged(choices: Choices, population: Population, seconds: float, check: Check) -> Found:
     """The best plan of a population after exchanging bundles for ones built from the groups of all its plans."""
     best = population.best
     own = [group for each in best.bundles for group in each.bundle]
     others = [group for plan in population.plans for bundle in plan for group in bundle]
     pool = [group for group in nearby(choices, [*own, *others]) if population.moves.fits(group)]
     fixed = np.zeros((0, choices.residuals)) if best.gram is None else best.gram.says[None]
-    error, bundles = exchanged(choices, best.bundles, fixed, pool, _EXCHANGES * seconds)
+    error, bundles = exchanged(choices, best.bundles, fixed, pool, _EXCHANGES * seconds, check)
     return Found(tuple(bundles), error, best.gram)
 
 

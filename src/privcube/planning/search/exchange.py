@@ -20,6 +20,7 @@ import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
 from privcube.planning.search.closed_form import NEVER, Choice, Choices, Facts, optimal_shares
+from privcube.progress import Check, never
 
 # Prices in seconds of a group added to a bundle: per entry of pool x residuals, per group of the pool, and by itself;
 # and of adapting budgets, per entry of bundles x residuals.
@@ -41,7 +42,12 @@ class Lawful(NamedTuple):
 
 
 def exchanged(
-    choices: Choices, plan: Sequence[Lawful], fixed: Floats, pool: Sequence[Choice], seconds: float
+    choices: Choices,
+    plan: Sequence[Lawful],
+    fixed: Floats,
+    pool: Sequence[Choice],
+    seconds: float,
+    check: Check = never,
 ) -> tuple[float, list[Lawful]]:
     """The error and the bundles of a plan after exchanges, for the given seconds at the price above.
 
@@ -54,6 +60,7 @@ def exchanged(
     error, shares, says = _settled(choices, bundles, fixed, np.ones(kept + len(bundles)))
     untried = _ones_and_pairs(shares[kept:])
     while seconds > 0 and (gone := next(untried, None)) is not None:
+        check()
         stay = np.setdiff1d(np.arange(len(bundles)), gone)
         left = np.concatenate([np.arange(kept), kept + stay])
         share = float(shares[kept + gone].sum())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -33,7 +34,7 @@ from privcube.planning.search.large import bundlings
 from privcube.planning.search.starts import MOST_ENTRIES, MOST_GROUPS, residual_groups, stars, starts
 from privcube.planning.search.template import is_small, template
 from privcube.planning.steps import plan_of
-from privcube.progress import PLANNING, Enough, Progress, silent
+from privcube.progress import PLANNING, Check, Enough, Progress, never, silent
 from privcube.strategies import clusters
 from privcube.strategies.proposal import Proposal
 
@@ -62,7 +63,8 @@ def search_plan(
 ) -> Plan:
     """The best plan that a search in a frame finds in a part of the time of the effort.
 
-    `also` are plans in that frame to start from as well.
+    `also` are plans in that frame to start from as well. If there are any, `Enough` may end the search before it has a
+    plan of its own, and is passed on.
     """
     index = WorkloadIndex.of(workload, frame)
     options = replace(options, strategy="search", budgets="iterated")
@@ -74,14 +76,17 @@ def search_plan(
     choices = Choices(workload, frame, index, total_is_known=public)
     quick = options.effort == "fast" and len(workload) > _MANY_TABLES
     coverings = 0 if quick else _COVERINGS[options.effort]
+    check = partial(progress, PLANNING, 0, 1) if also else never
     known = _clusters(workload, guarantee, frame)
-    known += template(choices, _TEMPLATE * part * seconds_of(options.effort))
-    simple = starts(choices, workload, coverings, known)
+    known += template(choices, _TEMPLATE * part * seconds_of(options.effort), check)
+    simple = starts(choices, workload, coverings, known, check)
     before = [[_start_of(choices, made)] for made in also]
     time_for_starts = max(_LEAST_FOR_STARTS, _STARTS * part * seconds_of(options.effort))
-    by_law = ranked(choices, [_with_laws(choices, bundles) for bundles in simple], time_for_starts)
+    by_law = ranked(choices, [_with_laws(choices, bundles) for bundles in simple], time_for_starts, check)
     first = sorted([*ranked(choices, before), *by_law], key=lambda each: each.error)
-    candidates = sorted([*first, *_beside_gram(choices, workload, first, time_for_starts)], key=lambda each: each.error)
+    candidates = sorted(
+        [*first, *_beside_gram(choices, workload, first, time_for_starts, check)], key=lambda each: each.error
+    )
     found = annealed(choices, candidates, options.effort, progress, part)
     return plan_of(workload, guarantee, options, _proposal(choices, found, frame, index, public))
 
@@ -92,7 +97,9 @@ def _with_laws(choices: Choices, bundles: list[Bundle]) -> list[Start]:
     return [Start(bundles, sections=[section] * len(bundles)) for section in ([False, True] if sections else [False])]
 
 
-def _beside_gram(choices: Choices, workload: Workload, first: Sequence[Found], seconds: float) -> list[Found]:
+def _beside_gram(
+    choices: Choices, workload: Workload, first: Sequence[Found], seconds: float, check: Check
+) -> list[Found]:
     """Plans to start from with a Gram bundle: alone, or beside tables and plans for what it leaves out."""
     candidates = []
     wanted = [choices.choice(group) for group in cells_groups(choices.frame, workload)]
@@ -114,7 +121,7 @@ def _beside_gram(choices: Choices, workload: Workload, first: Sequence[Found], s
         candidates += [found.start._replace(gram=column) for found in first[:_MOST_BESIDE]]
     fits = [[start] for start in candidates if len(start.bundles) * choices.residuals <= MOST_ENTRIES]
     most = _BETTER * first[0].error  # beside a plan that has everything, a Gram bundle is at least no loss
-    return [found for found in ranked(choices, fits, seconds) if found.error < most]
+    return [found for found in ranked(choices, fits, seconds, check) if found.error < most]
 
 
 def _proposal(choices: Choices, found: Found, frame: Frame, index: WorkloadIndex, public: bool) -> Proposal:

@@ -29,6 +29,7 @@ from privcube.algebra.lattice import Integers
 from privcube.model.groups import QueryGroup, cells_groups
 from privcube.model.workload import Workload
 from privcube.planning.search.closed_form import Bundle, Choice, Choices
+from privcube.progress import Check, never
 
 MOST_ROWS: Final = 2**20  # of one group, so that a release stays small
 MOST_GROUPS: Final = 3_000  # groups of residuals, or tables compared in pairs; more take too long for a start
@@ -40,7 +41,11 @@ _FOUR: Final = ((0, 0, 0, 0), (0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2))  # produ
 
 
 def starts(
-    choices: Choices, workload: Workload, coverings: int, also: Iterable[Iterable[Iterable[QueryGroup]]] = ()
+    choices: Choices,
+    workload: Workload,
+    coverings: int,
+    also: Iterable[Iterable[Iterable[QueryGroup]]] = (),
+    check: Check = never,
 ) -> list[list[Bundle]]:
     """Plans to start from; `coverings` is the number of greedy coverings, `also` are further plans to include."""
     wanted = list(dict.fromkeys(choices.choice(group) for group in cells_groups(choices.frame, workload)))
@@ -53,6 +58,7 @@ def starts(
         residuals = residual_groups(choices)
         found += [residuals, _in_slices(residuals, wanted)]
     for cover in itertools.chain(_designs(choices, largest), _coverings(choices, largest, coverings)):
+        check()
         found += [[[table] for table in cover], [cover], stars(choices, cover)]
     limit = max(MOST_ROWS, *(choices.facts(table).rows for table in wanted))
     return [[[base]]] + [

@@ -32,6 +32,7 @@ from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
 from privcube.planning.search.closed_form import NEVER, Choices
 from privcube.planning.search.starts import MOST_ROWS
+from privcube.progress import Check, never
 
 MOST_TABLES: Final = 2**14  # levels of all axes multiplied: more take too long
 _STEP: Final = 60e-6  # price in seconds of a step,
@@ -50,7 +51,7 @@ def is_small(frame: Frame) -> bool:
     return prod([len(levels) for levels in frame.sizes]) <= MOST_TABLES
 
 
-def template(choices: Choices, seconds: float) -> list[list[list[QueryGroup]]]:
+def template(choices: Choices, seconds: float, check: Check = never) -> list[list[list[QueryGroup]]]:
     """The plan of the best template, each table a bundle of its own; none if there is too little time.
 
     >>> from privcube import Schema, Workload
@@ -66,6 +67,7 @@ def template(choices: Choices, seconds: float) -> list[list[list[QueryGroup]]]:
     task = Template(choices)
     found: list[Floats] = []
     while steps > 0 and len(found) < _SEEDS:
+        check()
         shares, taken = task.minimized(len(found), min(steps, _STEPS))
         found.append(shares)
         steps -= taken
