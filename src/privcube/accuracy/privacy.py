@@ -9,6 +9,9 @@ enough to look at the cells of one axis at a time: all children of a node where 
 and a child of another node. Under replace_one, the worst pair of records is found by going through all combinations of
 what can happen on each axis, for all groups at once where possible (`privcube.accuracy.pricing.pairs`).
 
+With measures, a record is divided between cells in whole parts: a convex combination of records in one cell each. The
+norms are convex, so it is enough to look at single cells, times the parts (THEORY section 14).
+
 See THEORY sections 10 and 13.
 """
 
@@ -26,6 +29,7 @@ import numpy as np
 from privcube.accuracy.blocks.price import block_move, check_blocks
 from privcube.accuracy.pricing.bundles import check_section, gram_trace
 from privcube.accuracy.pricing.columns import Shape, inner_products, meetings, shape_of
+from privcube.accuracy.pricing.measures import checked_parts
 from privcube.accuracy.pricing.pairs import Meets, Noised, dearest_exchange
 from privcube.algebra.hashing import bucket_and_sign
 from privcube.errors import Plain, PlanError
@@ -115,6 +119,7 @@ def _noised(plan: Plan, pairs: bool) -> list[Noised]:
     pure, found = isinstance(plan.guarantee, PureDP), []
     for bundle, law in zip(plan.noised_together, plan.noise_laws, strict=True):
         groups = [plan.groups[group] for group in bundle]
+        parts = checked_parts(plan, bundle)
         if isinstance(law, Gram):
             trace = times * gram_trace(plan, bundle, law)
             found.append(Noised([None], trace, trace * (2 if pairs else 1)))
@@ -123,10 +128,10 @@ def _noised(plan: Plan, pairs: bool) -> list[Noised]:
             check_section(plan.frame, groups)
         moves = [_largest_move(plan.frame, group, pairs, shapes) for group in groups]
         if pure:
-            price, moved = times / plan.noise_scale(bundle[0]), max(move.l1 for move in moves)
+            price, moved = times * parts / plan.drawn_scale(bundle[0]), max(move.l1 for move in moves)
         else:
             _check_weights(plan.frame, groups[0])
-            price, moved = times**2 / plan.noise_variance(bundle[0]), moves[0].squares
+            price, moved = times**2 * parts**2 / plan.drawn_variance(bundle[0]), moves[0].squares
         met = [_meets(group, shapes) if pairs else None for group in groups]
         found.append(Noised(met, price, price * moved))
     return found

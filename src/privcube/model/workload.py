@@ -154,6 +154,9 @@ class Workload:
         <workload of 2 tables, 4 cells: sex, sex x sum of income>
         """
         names = self.schema.measures if measures is None else [measures] if isinstance(measures, str) else measures
+        for name in names:
+            if name not in self.schema.measures:
+                raise WorkloadError("measures", expected="a measure", given=name, available=self.schema.measures)
         times = checked_weight(weight, "weight of sums")
         sums = {
             canonical(self.schema, (*table, name)): own * times
@@ -161,9 +164,6 @@ class Workload:
             for name in names
             if not any(Axis.of(entry).is_measured for entry in table)
         }
-        for name in names:
-            if name not in self.schema.measures:
-                raise WorkloadError("measures", expected="a measure", given=name, available=self.schema.measures)
         return Workload(self.schema, {**self._weights, **sums})
 
     def __or__(self, other: Workload) -> Workload:

@@ -41,6 +41,8 @@ Integers = NDArray[np.int64]
 def verify_by_brute_force(plan: Plan) -> None:
     """On a small domain, price every column of S, or pair of columns, as the answering code really has them."""
     schema = plan.workload.schema
+    for attribute in schema:
+        _check_divided(attribute)
     cells = schema.domain_size
     if cells > _BRUTE_FORCE_CELLS or cells * plan.rows > _BRUTE_FORCE_ENTRIES:
         return
@@ -74,6 +76,18 @@ def _columns(plan: Plan) -> tuple[list[list[Integers]], list[list[Integers]]]:
         if np.count_nonzero(unit) == 1:
             at_knots.append(columns[-1])
     return columns, at_knots
+
+
+def _check_divided(attribute: Attribute) -> None:
+    """Refuse a measure that gives a record less or more than its parts, or parts below 0, at any point of its grid."""
+    found = Divided.of(attribute)
+    if found is not None and (
+        len(found.cell) != attribute.codes
+        or len(found.more) != attribute.codes
+        or np.any((found.more < 0) | (found.more > found.parts))
+        or np.any(found.cell + (found.more > 0) >= attribute.cells)
+    ):
+        raise PlanError(f"measure {attribute.name!r}", expected="all parts of a record in its cells, none below 0")
 
 
 def _adds(attribute: Attribute) -> list[Integers]:

@@ -1,0 +1,271 @@
+"""Records that are divided between cells: counted exactly, priced as what they are, and checked at the gate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privcube import ZCDP, ApproxDP, Attribute, Measure, Plan, PureDP, Schema, Workload, errors, plan
+from privcube.accuracy.privacy import verify_privacy
+from privcube.model.groups import group_rows
+from privcube.model.plan import Plan as PlanClass
+from privcube.progress import silent
+from privcube.sensitive import brute_force, counting
+from privcube.sensitive.brute_force import verify_by_brute_force
+from privcube.sensitive.counting import TableCounter
+from privcube.sensitive.counts import ExactCounts
+from privcube.sensitive.gate import SystemNoise, measure
+from privcube.sensitive.ledger import MemoryLedger
+from privcube.sensitive.measures import dividing
+from privcube.sensitive.measures.dividing import Divided, divided_places
+from privcube.sensitive.sources import engine_for
+
+SCHEMA = Schema(
+    [
+        *Schema.from_sizes({"a": 2, "b": 3}),
+        Measure("x", low=-2, high=4, step=1, missing="category"),
+        Measure("y", low=0, high=8, step=2, knots=[2], overflow="category"),
+    ]
+)
+WORKLOAD = Workload.tables(SCHEMA, ["a x b", "a x x", "b x y", "y"])
+GUARANTEES = [
+    PureDP(1),
+    PureDP(2, neighbors="replace_one"),
+    ZCDP(1, max_rows_per_person=2),
+    ApproxDP(1, "1e-6", neighbors="replace_one"),
+]
+
+
+class NoNoise:
+    """Nothing is added, so that the exact answers come out."""
+
+    def laplace(self, scale: object, count: int) -> np.ndarray:
+        return np.zeros(count, dtype=np.int64)
+
+    gaussian = rounded_gaussian = laplace
+
+    def max_norm(self, scale: object, sizes: list[int]) -> list[np.ndarray]:
+        return [np.zeros(size, dtype=np.int64) for size in sizes]
+
+    def section(self, scale: object, bound: list[int], free: list[int], count: int) -> list[np.ndarray]:
+        return [np.zeros((count, size), dtype=np.int64) for size in (1, *bound, *free)]
+
+    def gram(self, dimension: int, left: np.ndarray, right: object, squares: object, which: object, count: int):
+        return np.zeros((count, len(left)), dtype=np.int64)
+
+
+def plainly(attributes: list[Attribute], table: tuple[int, ...], records: np.ndarray) -> np.ndarray:
+    """A table by going through records, cells and fractions one by one."""
+    counts = np.zeros([attributes[at].cells for at in table], dtype=object)
+    for record in records:
+        shares = []
+        for at in table:
+            divided = Divided.of(attributes[at])
+            if divided is None:
+                shares.append([(int(record[at]), 1)])
+                continue
+            cell, more = int(divided.cell[record[at]]), int(divided.more[record[at]])
+            shares.append([(cell, divided.parts - more), *([(cell + 1, more)] if more else [])])
+        for chosen in product(*shares):
+            counts[tuple(cell for cell, _ in chosen)] += int(np.prod([parts for _, parts in chosen]))
+    return counts
+
+
+@settings(max_examples=30)
+@given(data=st.data(), rows=st.integers(1, 40), large=st.booleans())
+def test_tables_with_measures_equal_those_counted_plainly(data: st.DataObject, rows: int, large: bool) -> None:
+    attributes = list(SCHEMA)
+    draws = [st.lists(st.integers(0, attribute.codes - 1), min_size=rows, max_size=rows) for attribute in attributes]
+    records = np.array([data.draw(draw) for draw in draws]).T
+    tables = [(), (0,), (0, 1), (0, 2), (1, 2, 3), (3,), (0, 1, 2, 3)]
+    sizes = [attribute.cells for attribute in attributes]
+    with pytest.MonkeyPatch.context() as patch:
+        if large:
+            patch.setattr(counting, "_FRESH_CELLS", 0)
+        counter = TableCounter(sizes, tables, workers=2, divided=divided_places(attributes))
+        for start in range(0, rows, 17):
+            counter.add([column.astype(np.uint8) for column in records[start : start + 17].T])
+        found = counter.finish()
+    for table in tables:
+        assert np.array_equal(found[table], plainly(attributes, table, records)), table
+
+
+def table_of(records: list[tuple[int, int, float | None, float]]) -> pa.Table:
+    columns = zip(*records, strict=True) if records else ([], [], [], [])
+    kinds = (pa.int64(), pa.int64(), pa.float64(), pa.float64())
+    return pa.table({n: pa.array(list(c), k) for n, c, k in zip("abxy", columns, kinds, strict=True)})
+
+
+def answers(made: Plan, records: list[tuple[int, int, float | None, float]]) -> list[np.ndarray]:
+    """The exact answers to the groups, in parts, as they reach the noise."""
+    free = replace(made, guarantee=replace(made.guarantee, max_rows_per_person=1))
+    found = measure(free, engine_for(table_of(records)), MemoryLedger(free.guarantee), noise_from=NoNoise()).answers
+    return np.split(found, np.cumsum([group_rows(made.frame, group) for group in made.groups])[:-1])
+
+
+RECORDS = [
+    (0, 0, 0.0, 0.0),
+    (1, 2, 4.0, 9.0),
+    (1, 1, -1.0, 1.0),
+    (0, 2, 3.2, 5.0),
+    (1, 0, None, 3.1),
+    (0, 1, -9.0, 8.0),
+]
+
+
+@pytest.mark.parametrize("strategy", ["search", "marginals", "base_counts", "residual", "fourier", "sketch"])
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=str)
+def test_neighbors_cost_no_more_than_the_guarantee(strategy: str, guarantee) -> None:
+    """Any record, or two exchanged, move what is noised by no more than the noise is made for."""
+    if strategy in ("residual", "search") and isinstance(guarantee, PureDP) == (strategy == "residual"):
+        return  # one is for Gaussian noise, the other for a pure guarantee
+    made = plan(WORKLOAD, guarantee, strategy)
+    verify_privacy(made)
+    own = [answers(made, [record]) for record in RECORDS]
+    none = answers(made, [])
+    both = answers(made, RECORDS)
+    for group, whole in enumerate(both):
+        assert np.array_equal(whole, sum(each[group] for each in own))
+    changes = [[one - zero for one, zero in zip(each, none, strict=True)] for each in own]
+    if guarantee.neighbors == "replace_one":
+        changes = [[x - y for x, y in zip(one, other, strict=True)] for one in own for other in own if one is not other]
+    costs = [brute_force._price(made, change) for change in changes]
+    assert max(costs) <= guarantee.capacity
+    assert max(costs) > guarantee.capacity / 40
+
+
+def test_noise_that_is_not_drawn_in_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Schema([Attribute("a", size=2), Measure("x", low=0, high=4, step=1)])
+    for guarantee in (PureDP(1), ZCDP(1)):
+        made = plan(Workload.tables(small, ["a x x", "a"]), guarantee, "marginals")
+        verify_privacy(made)
+        verify_by_brute_force(made)
+        with monkeypatch.context() as patch:
+            patch.setattr(PlanClass, "drawn_scale", PlanClass.noise_scale)
+            patch.setattr(PlanClass, "drawn_variance", PlanClass.noise_variance)
+            with pytest.raises(errors.PlanError):
+                verify_privacy(made)
+            with pytest.raises(errors.PlanError):
+                verify_by_brute_force(made)
+        with monkeypatch.context() as patch:
+            patch.setattr(PlanClass, "drawn_scale", _too_little_scale)
+            patch.setattr(PlanClass, "drawn_variance", _too_little_variance)
+            with pytest.raises(errors.PlanError):
+                verify_privacy(made)
+            with pytest.raises(errors.PlanError):
+                verify_by_brute_force(made)
+
+
+def _too_little_scale(made: Plan, group: int) -> Fraction:
+    return made.noise_scale(group) * made.parts[group] * Fraction(9, 10)
+
+
+def _too_little_variance(made: Plan, group: int) -> Fraction:
+    return made.noise_variance(group) * made.parts[group] ** 2 * Fraction(9, 10)
+
+
+def test_a_record_that_adds_more_than_its_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan(Workload.tables(SCHEMA, ["a x x"]), PureDP(1), "marginals")
+    ledger = MemoryLedger(made.guarantee)
+    true = dividing.assembled
+
+    def more(sums, attributes, divided):
+        found = true(sums, attributes, divided)
+        if divided:
+            found.flat[0] += 1
+        return found
+
+    monkeypatch.setattr(counting, "assembled", more)
+    with pytest.raises(errors.PlanError, match="the same parts of every record"):
+        measure(made, engine_for(table_of(RECORDS)), ledger)
+    monkeypatch.undo()
+    measure(made, engine_for(table_of(RECORDS)), ledger)  # nothing was charged
+
+
+def test_a_grid_that_adds_more_than_its_parts_is_seen_by_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Schema([Attribute("a", size=2), Measure("x", low=0, high=4, step=1)])
+    made = plan(Workload.tables(small, ["a x x"]), PureDP(1), "marginals")
+    true = Divided.of
+
+    def doubled(attribute: Attribute) -> Divided | None:
+        found = true(attribute)
+        return None if found is None else replace(found, more=np.where(found.more == 2, -1, found.more))
+
+    monkeypatch.setattr(Divided, "of", doubled)
+    with pytest.raises(errors.PlanError):
+        verify_by_brute_force(made)
+
+
+class Wrong:
+    """An engine whose table does not have the parts of its records."""
+
+    def prepare(self, request) -> None:
+        pass
+
+    def count(self, request, progress=silent) -> ExactCounts:
+        shapes = {names: [SCHEMA[name].cells for name in names] for names in request.tables}
+        return ExactCounts(
+            SCHEMA, {names: np.full(shape, 5 + len(shape), dtype=np.int64) for names, shape in shapes.items()}
+        )
+
+
+def test_an_engine_that_does_not_divide_is_refused() -> None:
+    made = plan(Workload.tables(SCHEMA, ["a x x"]), PureDP(1), "marginals")
+    with pytest.raises(errors.PlanError, match="the same parts of every record"):
+        measure(made, Wrong(), MemoryLedger(made.guarantee))
+
+
+def test_too_many_parts_are_refused_before_they_overflow() -> None:
+    fine = [Measure(name, low=0, high=10**6, step=1) for name in "xyz"]
+    with pytest.raises(errors.PlanError, match="parts of a record"):
+        TableCounter([2, 2, 2], [(0, 1, 2)], divided=divided_places(fine))
+    counter = TableCounter([2, 2], [(0,)], divided=divided_places(fine[:1]))
+    counter._all_rows = 2**62 // 10**6
+    with pytest.raises(errors.PlanError, match=r"2\^62 parts"):
+        counter.add([np.zeros(5, dtype=np.uint32)] * 2)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5")], ids=str)
+def test_errors_of_simulated_releases_are_the_predicted_ones(guarantee) -> None:
+    from privcube.model.measurements import Measurements
+    from privcube.released.release import Release
+    from privcube.sensitive.gate import _noise
+
+    schema = Schema([*Schema.from_sizes({"a": 3, "b": 2}), Measure("x", low=10, high=50, step=1)])
+    made = plan(Workload.all_kway(schema, 1).with_sums() | Workload.tables(schema, ["a x b x x"]), guarantee)
+    found: dict = {table: [] for table in made.workload}
+    for _ in range(200):
+        release = Release(Measurements(made, _noise(made, SystemNoise())))  # of no record: all noise
+        for table, own in found.items():
+            own.append(release.estimates(table))
+    for table, own in found.items():
+        values = release.values(table)
+        measured = np.sqrt(np.mean(np.array(own) ** 2))
+        assert np.isclose(measured, np.sqrt(np.mean(values.std_error**2)), rtol=0.2), table
+        inside = np.mean(np.abs(own) <= values.margin)
+        assert inside >= 0.92, table
+
+
+def test_sums_and_counts_of_the_records_come_out() -> None:
+    schema = Schema([Attribute("a", size=2), Measure("x", low=0, high=10, step="0.5", missing="category")])
+    data = pa.table({"a": [0, 0, 1, 1], "x": [2.5, 99.0, -3.0, None]})
+    from privcube import release
+
+    made = release(plan(Workload.tables(schema, ["a", "a x x"]), PureDP(10_000)), data)
+    assert made.values(("a", "x")).estimate.round(1).tolist() == [12.5, 0.0]
+    assert made.values("a").estimate.round().tolist() == [2, 2]
+    assert made.values(("a", "x")).means is not None
+    assert made.values(("a", "x")).means.estimate.round(2).tolist() == [6.25, 0.0]  # of those with a number
+    assert made.query({"a": 0}, measure="x").estimate == pytest.approx(12.5, abs=0.1)
+    assert made.mean("x").estimate == pytest.approx(12.5 / 3, abs=0.1)
+    for wrong in (lambda: made.query({"x": 1}), lambda: made.mean("a"), lambda: made.query({}, measure="z")):
+        with pytest.raises(errors.QueryError):
+            wrong()
+    assert Fraction(1, 2) == schema["x"].grid.step
