@@ -157,8 +157,8 @@ def commands(block: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def form(line: str) -> str:
-    """A line with numbers, digests and the spaces of columns made alike."""
-    line = re.sub(r"\b[0-9a-f]{64}\b", "H", line)
+    """A line with numbers, digests, bars and the spaces of columns made alike."""
+    line = re.sub(r"[█░]+", "B", re.sub(r"\b[0-9a-f]{64}\b", "H", line))
     return re.sub(r"\s+", " ", re.sub(r"-?[0-9][0-9,.]*", "N", line)).strip()
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from privcube.planning.planner import plan as plan
     from privcube.planning.targets import plan_for as plan_for
     from privcube.released.artifact.verification import verify as verify
-    from privcube.released.exports import export as export
+    from privcube.released.exports.export import export as export
     from privcube.released.release import Release as Release
 
 _HOME = {
@@ -62,7 +62,7 @@ _HOME = {
     "release": "pipeline",
     "Release": "released.release",
     "verify": "released.artifact.verification",
-    "export": "released.exports",
+    "export": "released.exports.export",
 }
 
 _MODULES = ("errors", "linear")

@@ -161,7 +161,7 @@ def _published(spec: Spec, plan: Plan | None, folder: Path, payer: _Payer, progr
     _make(staged)
     ledger = None
     try:
-        rehearse(planned, staged)
+        rehearse(planned, staged, spec.words)
         if spec.ledger is not None:
             ledger = payer.ledger = _open(spec, folder)
         source = spec.data.source if is_url(spec.data.source) else str(folder / spec.data.source)

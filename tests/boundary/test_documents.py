@@ -31,6 +31,7 @@ GOOD = {
     "workload": "all_kway = [1]",
     "plan": "",
     "output": "",
+    "registry": "",
 }
 
 

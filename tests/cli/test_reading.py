@@ -237,14 +237,31 @@ def test_show_says_what_the_release_says(said: Said, released: Path) -> None:
 
 
 def test_show_prints_aligned_columns(said: Said, released: Path) -> None:
-    lines = said("show", "out", "sex x age", "--rows", "12").splitlines()
+    lines = said("show", "out", "sex x age", "--long", "--rows", "12").splitlines()
     assert lines[0] == "sex x age: 20 cells; each margin holds with 95% confidence"
     table = lines[2:15]
-    assert len({len(line) for line in table}) == 1
     assert len({line.index("±") for line in table[1:]}) == 1
     assert lines[15] == "... and 8 more lines (--rows 0 shows all)"
     assert "hold for all 20 numbers at once with 95% confidence" in lines[-1]
     assert said("show", "out", "total").splitlines()[0] == "total: 1 cell; each margin holds with 95% confidence"
+
+
+def test_show_by_rows_and_columns(said: Said, refused_here: Said, released: Path) -> None:
+    lines = said("show", "out", "sex", "age").splitlines()
+    wide = said("show", "out", "sex", "age", "--columns", "sex").splitlines()
+    assert wide[2].split() == ["age", "/", "sex", "F", "M"]
+    assert len([line for line in wide if "±" in line]) == 10 + 1
+    assert all(len(line) <= 80 for line in (*lines, *wide))
+    assert "one of two attributes" in refused_here("show", "out", "sex", "--columns", "sex")
+    assert "did you mean 'age'" in refused_here("show", "out", "sex", "age", "--columns", "agee")
+
+
+def test_show_draws_bars_where_there_is_room(said: Said, released: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert any("█" in line or "#" in line for line in said("show", "out", "age").splitlines())
+    monkeypatch.setenv("COLUMNS", "44")
+    narrow = said("show", "out", "age").splitlines()
+    assert not any("█" in line for line in narrow)
+    assert all(len(line) <= 44 for line in narrow)
 
 
 def test_wrong_tables(refused_here: Said, released: Path) -> None:

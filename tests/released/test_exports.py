@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -18,10 +19,11 @@ from privcube import Attribute, Axis, Level, PureDP, Release, Schema, Workload, 
 from privcube.errors import ArtifactError, MissingExtraError, QueryError
 from privcube.model.measurements import Measurements
 from privcube.model.workload import table_name
-from privcube.released import exports
 from privcube.released.artifact import folder
 from privcube.released.artifact.table_files import NUMBERS
-from privcube.released.exports import FORMATS, export
+from privcube.released.exports import excel
+from privcube.released.exports.export import FORMATS, export
+from privcube.released.presentation.numbers import rounded
 
 NASTY = '=HYPERLINK("http://x")'
 SCHEMA = Schema(
@@ -38,6 +40,13 @@ TABLES: list[Any] = [("=sex", "age"), (), ("code",), (Axis("age", "all"),), (Axi
 def release() -> Release:
     made = plan(Workload.tables(SCHEMA, TABLES), PureDP(1), "marginals")
     return Release(Measurements(made, np.arange(made.rows) * 11 - 20))
+
+
+def shown_estimates(table: Any) -> list[float]:
+    """The estimates as published: one decimal, as the standard errors are between 1 and 10."""
+    values = release().values(table)
+    assert 1 <= values.std_error.min() < 10
+    return [float(x) for x in rounded("estimate", values.estimate.ravel(), 1)]
 
 
 def written(tmp_path: Path, kind: str, *tables: Any) -> Path:
@@ -59,9 +68,10 @@ def test_one_table_as_parquet_is_the_table(tmp_path: Path) -> None:
 def test_one_table_as_csv_is_safe(tmp_path: Path) -> None:
     with written(tmp_path, "csv", ("=sex", "age")).open(newline="") as stream:
         header, *rows = csv.reader(stream)
-    assert header == ["'=sex", "age", *NUMBERS]
+    assert header == ["'=sex", "age", "age label", *NUMBERS, "reliability"]
     assert [row[0] for row in rows] == [f"'{NASTY}", f"'{NASTY}", "M", "M"]
-    assert [float(row[2]) for row in rows] == release().table(("=sex", "age"))["estimate"].tolist()
+    assert [row[2] for row in rows] == ["0 to under 5", "5 to under 10"] * 2
+    assert [float(row[3]) for row in rows] == shown_estimates(("=sex", "age"))
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -73,8 +83,13 @@ def test_several_tables_stand_one_after_the_other(kind: str, tmp_path: Path) -> 
         with path.open(newline="") as stream:
             rows = [{name: text or None for name, text in row.items()} for row in csv.DictReader(stream)]
     sex = "=sex" if kind == "parquet" else "'=sex"
-    assert list(rows[0]) == ["table", sex, "age", "code", "age by all", "ranges of age", *NUMBERS]
-    expected = [float(x) for table in TABLES for x in release().values(table).estimate.ravel()]
+    if kind == "parquet":
+        assert list(rows[0]) == ["table", sex, "age", "code", "age by all", "ranges of age", *NUMBERS]
+        expected = [float(x) for table in TABLES for x in release().values(table).estimate.ravel()]
+    else:
+        labels = ["age", "age label", "code", "age by all", "age by all label", "ranges of age", "ranges of age label"]
+        assert list(rows[0]) == ["table", "table title", sex, *labels, *NUMBERS, "reliability"]
+        expected = [x for table in TABLES for x in shown_estimates(table)]
     assert [float(row["estimate"]) for row in rows] == expected
     total = next(row for row in rows if row["table"] == "total")
     assert all(total[name] is None for name in (sex, "age", "code", "age by all", "ranges of age"))
@@ -104,18 +119,24 @@ def test_columns_of_several_tables_keep_apart(tmp_path: Path) -> None:
 
 def test_excel_has_a_sheet_for_each_table_and_no_formula(tmp_path: Path) -> None:
     book = openpyxl.load_workbook(written(tmp_path, "xlsx", *TABLES))
-    assert book.sheetnames == ["=sex x age", "total", "code", "age by all", "ranges of age"]
-    assert {cell.data_type for sheet in book for row in sheet for cell in row} == {"s", "n"}
-    rows = list(book["=sex x age"].values)
-    assert rows[0] == ("=sex", "age", *NUMBERS)
-    assert [row[0] for row in rows[1:]] == [NASTY, NASTY, "M", "M"]
-    assert [row[2] for row in rows[1:]] == pytest.approx(release().table(("=sex", "age"))["estimate"].tolist())
+    names = ["1 =sex x age", "2 total", "3 code", "4 age by all", "5 ranges of age"]
+    assert book.sheetnames == ["About", "Tables", "Codebook", *names]
+    assert {cell.data_type for sheet in book for row in sheet for cell in row} == {"s", "n", "inlineStr"}
+    title, back, _, header, *rows = book["1 =sex x age"].values
+    assert (title[0], back[0]) == ("=sex x age", "all tables")
+    assert header[:3] == ("=sex", "age", "Estimate")
+    assert [row[0] for row in rows] == [NASTY, NASTY, "M", "M"]
+    assert [row[2] for row in rows] == shown_estimates(("=sex", "age"))
+    assert book["1 =sex x age"]["C5"].number_format == "#,##0.0"
+    links = [row[0].hyperlink.location for row in book["Tables"].iter_rows(min_row=2)]
+    assert links == [f"'{name}'!A1" for name in names]
+    assert book["Codebook"]["A2"].value == "=sex"
 
 
 def test_sheets_have_names_that_excel_takes() -> None:
     taken: set[str] = set()
     names = ["a/b:c*d?e[f]g\\h", "A B C D E F G H", "x" * 40, "X" * 40, "'", "y" * 31, "y" * 32]
-    titles = [exports._title(name, taken) for name in names]
+    titles = [excel._name(name, taken) for name in names]
     assert titles == [
         "a b c d e f g h",
         "A B C D E F G H 2",
@@ -128,7 +149,7 @@ def test_sheets_have_names_that_excel_takes() -> None:
 
 
 def test_a_table_too_long_for_a_sheet_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exports, "_MOST_ROWS", 4)
+    monkeypatch.setattr(excel, "_MOST_ROWS", 4)
     with pytest.raises(ArtifactError, match="under 4 rows"):
         written(tmp_path, "xlsx", ("=sex", "age"))
     assert list(tmp_path.iterdir()) == []
@@ -154,13 +175,13 @@ def test_json_stat(tmp_path: Path) -> None:
         "label": "=sex x age",
     }
     assert set(found["dimension"]) == set(found["id"])
-    assert found["dimension"]["=sex"]["category"] == {"index": ["0", "1"], "label": {"0": NASTY, "1": "M"}}
+    assert found["dimension"]["=sex"]["category"] == {"index": [NASTY, "M"], "label": {NASTY: NASTY, "M": "M"}}
     assert found["dimension"]["measure"]["category"]["index"] == list(NUMBERS)
     values = np.array(found["value"]).reshape(found["size"])
     own = release().values(("=sex", "age"))
-    np.testing.assert_array_equal(values[..., 0], own.estimate)
-    np.testing.assert_array_equal(values[..., 1], own.std_error)
-    np.testing.assert_array_equal(values[..., 3], own.estimate + own.margin)
+    np.testing.assert_array_equal(values[..., 0], rounded("estimate", own.estimate, 1))
+    np.testing.assert_array_equal(values[..., 1], rounded("std_error", own.std_error, 1))
+    np.testing.assert_array_equal(values[..., 3], rounded("high", own.estimate + own.margin, 1))
 
 
 def test_json_stat_of_several_tables_is_a_collection(tmp_path: Path) -> None:
@@ -176,16 +197,20 @@ def test_json_stat_of_several_tables_is_a_collection(tmp_path: Path) -> None:
 # What is refused
 
 
+def contents(path: Path) -> list[bytes]:
+    return [file.read_bytes() for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_nothing_is_overwritten_and_nothing_half_written(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path, kind, ("code",))
-    before = path.read_bytes()
+    before = contents(path)
     with pytest.raises(ArtifactError, match="nothing is overwritten"):
         written(tmp_path, kind, ())
-    assert path.read_bytes() == before
-    path.unlink()
+    assert contents(path) == before
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def broken(place: Path) -> None:
         raise OSError(28, "No space left on device")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import unicodedata
 from collections.abc import Sequence
+from itertools import zip_longest
 from textwrap import wrap
 from typing import Final
 
 import click
 
 _WIDTH: Final = 110  # characters of a line of prose
+_NARROWEST: Final = 40  # characters of a line, however narrow the terminal says it is
+_NARROWEST_COLUMN: Final = 12  # characters of a column of labels
 _LONG_NUMBER: Final = 10**15  # from here on, numbers are shown as powers of ten, which are easier to read
 
 
@@ -31,16 +35,52 @@ def say_json(document: object) -> None:
     click.echo(json.dumps(document, indent=1))
 
 
-def say_columns(header: Sequence[str], lines: Sequence[Sequence[str]], *, left: int = 1) -> None:
-    """Print columns at full width: the first `left` of them left-aligned, the others right-aligned."""
+def say_prose(text: str) -> None:
+    """Print a sentence in lines that fit on the terminal."""
+    for line in wrap(visible(text), min(terminal_width(), _WIDTH), break_on_hyphens=False):
+        say(line)
+
+
+def terminal_width() -> int:
+    """How many characters a line of the terminal has; 80 if there is none."""
+    return max(shutil.get_terminal_size((80, 24)).columns, _NARROWEST)
+
+
+def say_columns(
+    header: Sequence[str], lines: Sequence[Sequence[str]], *, left: int = 1, within: int | None = None, ragged: int = 0
+) -> None:
+    """Print columns: the first `left` and the last `ragged` of them left-aligned, the others right-aligned.
+
+    With `within`, the left columns are broken between words until a line fits into so many characters.
+    """
     rows = [[visible(field) for field in line] for line in (header, *lines)]
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    if within is not None:
+        widths = _narrowed(widths, left, within)
     for row in rows:
-        fields = [
-            field + " " * (width - _width(field)) if place < left else " " * (width - _width(field)) + field
+        broken = [
+            wrap(field, width) or [""] if place < left else [field]
             for place, (field, width) in enumerate(zip(row, widths, strict=True))
         ]
-        say("  ".join(fields).rstrip())
+        for line in zip_longest(*broken, fillvalue=""):
+            fields = [
+                _padded(field, width, place < left or place >= len(row) - ragged)
+                for place, (field, width) in enumerate(zip(line, widths, strict=True))
+            ]
+            say("  ".join(fields).rstrip())
+
+
+def _narrowed(widths: list[int], left: int, within: int) -> list[int]:
+    """Widths of columns of which the widest of the left ones are made narrower until all fit, if they can."""
+    found = list(widths)
+    while sum(found) + 2 * (len(found) - 1) > within and left and max(found[:left]) > _NARROWEST_COLUMN:
+        found[found.index(max(found[:left]))] -= 1
+    return found
+
+
+def _padded(field: str, width: int, to_the_left: bool) -> str:
+    blanks = " " * (width - _width(field))
+    return field + blanks if to_the_left else blanks + field
 
 
 def visible(text: str) -> str:

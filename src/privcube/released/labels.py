@@ -15,6 +15,7 @@ Label = str | int | bool
 NUMBERS: Final = ("estimate", "std_error", "low", "high", "low_all", "high_all")  # the columns after the labels
 MEANS: Final = ("mean", "mean_low", "mean_high")  # after these, in tables of sums; NaN: not determined
 SHARES: Final = ("share", "share_low", "share_high", "share_low_all", "share_high_all")  # after these, if asked for
+RELIABILITY: Final = "reliability"  # the column that says how far to trust a number, in files for people
 COUNT: Final = "count"  # the column of whole numbers, after these, in releases that have them
 
 
@@ -73,7 +74,7 @@ def column_names(table: Table, also: Sequence[str] = ()) -> list[str]:
     names: list[str] = []
     for entry in labeled(table):
         name = Axis.of(entry).name
-        while name in (*NUMBERS, *MEANS, COUNT, *also) or name in names:
+        while name in (*NUMBERS, *MEANS, COUNT, RELIABILITY, *also) or name in names:
             name += "_"
         names.append(name)
     return names

@@ -43,7 +43,7 @@ from privcube.planning.targets import std_errors
 from privcube.planning.trees import bundles_by_weight
 from privcube.released.artifact.folder import checksums_text
 from privcube.released.artifact.verification import verify
-from privcube.released.exports import export
+from privcube.released.exports.export import export
 from privcube.released.whole.release import WholeRelease
 from privcube.strategies.proposal import Proposal
 

@@ -42,6 +42,7 @@ SCHEMA = Schema(
 FILES = [
     "PRIVACY.md",
     "SHA256SUMS",
+    "codebook.csv",
     "index.html",
     "measurements.parquet",
     "plan.json",

@@ -6,7 +6,9 @@ import pytest
 
 from privcube import ZCDP, Attribute, PureDP, Schema, Spec, Workload, plan
 from privcube.model.privacy.guarantee import Guarantee
-from privcube.released.artifact.statements import privacy_statement, registry_record
+from privcube.model.publication.words import Words
+from privcube.released.artifact.registry import registry_record
+from privcube.released.artifact.statements import privacy_statement
 
 STATED = {"ledger": None, "total": None, "privcube": "0"}
 BY_RECORD = "That is decided for each record by itself, so whether the records of a unit count is protected"
@@ -15,7 +17,7 @@ BY_RECORD = "That is decided for each record by itself, so whether the records o
 def said(schema: Schema, guarantee: Guarantee) -> tuple[str, str]:
     """PRIVACY.md on one line, and the record for registries."""
     made = plan(Workload.all_kway(schema, 1), guarantee, "marginals")
-    return " ".join(privacy_statement(made, STATED).split()), registry_record(made, STATED)
+    return " ".join(privacy_statement(made, STATED).split()), registry_record(made, STATED, Words())
 
 
 def schema_of(where: str, sex: str = "", age: str = "") -> Schema:

@@ -25,14 +25,17 @@ from hypothesis import strategies as st
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Release, Schema, Workload, plan
 from privcube.errors import ArtifactError, PrivcubeError, SchemaError
 from privcube.model.measurements import Measurements
+from privcube.model.publication.words import Words
 from privcube.planning.steps import with_bundles
 from privcube.planning.trees import bundles_by_weight
 from privcube.released.artifact import folder, store
 from privcube.released.artifact.manifest import manifest
-from privcube.released.artifact.statements import privacy_statement, registry_record
+from privcube.released.artifact.registry import registry_record
+from privcube.released.artifact.statements import privacy_statement
 from privcube.released.artifact.store import artifact_digest, open_release, save, stage
 from privcube.released.artifact.table_files import NUMBERS, column_names, file_stems, safe_text
 from privcube.released.artifact.verification import verify
+from privcube.released.presentation.numbers import decimals_for, rounded
 
 AGE = Attribute("age", bins=[0, 5, 10, 15, 20, 25], missing="category", levels=[Level("ten", bins=[0, 10, 25])])
 SCHEMA = Schema(
@@ -153,12 +156,17 @@ def test_other_tools_read_it(tmp_path: Path) -> None:
         assert parquet.schema.metadata is None
         with (tmp_path / "out" / "tables" / f"{stem}.csv").open(encoding="utf-8", newline="") as stream:
             header, *rows = csv.reader(stream)
-        assert header == parquet.column_names == list(frame.columns)
+        assert parquet.column_names == list(frame.columns)
+        assert [name for name in header if not name.endswith(" label")] == [*parquet.column_names, "reliability"]
         assert len(rows) == parquet.num_rows == len(frame)
+        decimals = decimals_for(frame["std_error"].min())
         for at, name in enumerate(header):
+            if name not in parquet.column_names:
+                continue
             column = parquet[name].to_pylist()
             if name in NUMBERS:
-                assert column == frame[name].tolist() == [float(row[at]) for row in rows]
+                assert column == frame[name].tolist()
+                assert [float(row[at]) for row in rows] == rounded(name, frame[name].to_numpy(), decimals).tolist()
             else:
                 assert list(map(str, column)) == list(map(str, frame[name]))
                 written = [str(label).lower() if isinstance(label, bool) else safe_text(str(label)) for label in column]
@@ -202,7 +210,7 @@ def test_the_list_of_tables(tmp_path: Path) -> None:
     with (tmp_path / "out" / "tables.csv").open(encoding="utf-8", newline="") as stream:
         listed = list(csv.DictReader(stream))
     assert [(row["table"], row["csv"], float(row["std_error"])) for row in listed] == [
-        (row["table"], row["csv"], row["std_error"]) for row in rows
+        (row["table"], row["csv"], round(row["std_error"], 2)) for row in rows
     ]
 
 
@@ -317,7 +325,7 @@ def test_the_statement_says_what_a_failed_release_would_tell() -> None:
         ([refusing], "Here the 1 attribute may refuse values"),
     ):
         made = plan(Workload.all_kway(Schema(attributes), 1), PureDP(1), "marginals")
-        registered = registry_record(made, manifest(made, {}, []))
+        registered = registry_record(made, manifest(made, {}, []), Words())
         for text in (statement(made), registered):
             assert told in flat(text)
             assert ("Whether a release could be made is not protected" in flat(text)) == (refusing in attributes)
@@ -361,7 +369,7 @@ def parsed_yaml(text: str) -> dict[str, object]:
 def test_the_record_has_the_fields_of_the_registry(kind: str, variant: str, parameters: dict[str, float]) -> None:
     """Section by section, the field names of deployments-schema.yaml in opendp/deployments-registry-data at 057e5d8."""
     made = KINDS[kind]()
-    record = parsed_yaml(registry_record(made, manifest(made, {}, [])))
+    record = parsed_yaml(registry_record(made, manifest(made, {}, []), Words()))
     assert set(record) == {"url_slug", "deployment"}
     sections: dict[str, dict[str, object]] = record["deployment"]  # type: ignore[assignment]
     assert {name: set(fields) for name, fields in sections.items()} == {
@@ -409,7 +417,7 @@ def test_the_record_has_the_fields_of_the_registry(kind: str, variant: str, para
 def test_statements_quote_no_name_of_the_schema() -> None:
     schema = Schema([Attribute("canary <b>", values=["canary [x](y)", "z"])])
     made = plan(Workload.all_kway(schema, 1), PureDP(1))
-    assert "canary" not in statement(made) + registry_record(made, manifest(made, {}, []))
+    assert "canary" not in statement(made) + registry_record(made, manifest(made, {}, []), Words())
 
 
 # Names and spreadsheets

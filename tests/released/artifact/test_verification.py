@@ -28,8 +28,9 @@ from privcube.model.measurements import Measurements
 from privcube.released.artifact.checks import additivity
 from privcube.released.artifact.checks.additivity import PublishedTable, compared_margins
 from privcube.released.artifact.store import open_release, save
-from privcube.released.artifact.table_files import measurements_bytes
+from privcube.released.artifact.table_files import TableWriter, measurements_bytes
 from privcube.released.artifact.verification import Check, verify
+from privcube.released.labels import NUMBERS
 from privcube.version import __version__
 
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3})
@@ -37,6 +38,7 @@ HEAD = "0123456789abcdef" * 4
 FILES = [
     "PRIVACY.md",
     "SHA256SUMS",
+    "codebook.csv",
     "index.html",
     "measurements.parquet",
     "plan.json",
@@ -109,7 +111,8 @@ def edit_table(place: Path, column: str, row: int, value: object, *, also_csv: b
     table = table.set_column(table.column_names.index(column), column, array)
     pq.write_table(table, place / f"{TABLE}.parquet", store_schema=False)
     if also_csv:
-        pyarrow.csv.write_csv(table, place / f"{TABLE}.csv")
+        numbers = {name: table[name].to_numpy() for name in NUMBERS}
+        (place / f"{TABLE}.csv").write_bytes(TableWriter(SCHEMA).csv(("a", "b"), numbers))
 
 
 def write_answers(place: Path, **columns: object) -> None:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["csv", "parquet", "xlsx", "json-stat"]),
-    help="The kind of file; by default, what the end of PATH says (.csv, .parquet, .xlsx, .json).",
+    type=click.Choice(
+        ["csv", "parquet", "xlsx", "json-stat", "px", "sdmx-csv", "csvw", "codebook", "report-html", "report-pdf"]
+    ),
+    help="The kind of file; by default, what the end of PATH says (.csv, .parquet, .xlsx, .json, .px, .html, .pdf).",
 )
 @click.option("--to", "path", type=click.Path(), required=True, metavar="PATH", help="Where to write it.")
 def export(folder: str, table: tuple[str, ...], kind: str | None, path: str) -> None:
@@ -37,7 +39,7 @@ def export(folder: str, table: tuple[str, ...], kind: str | None, path: str) -> 
       privcube export out --to tables.xlsx
       privcube export out "sex x age" outcome --format csv --to tables
     """
-    from privcube.released.exports import export as write
+    from privcube.released.exports.export import export as write
     from privcube.released.release import Release
 
     release = Release.open(folder)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from privcube.cli import completion
-from privcube.cli.output import count_of, percent, places_for, say, say_columns, say_json
+from privcube.cli.output import count_of, percent, say, say_columns, say_json, say_prose, terminal_width
 
 if TYPE_CHECKING:
+    from privcube.released.presentation.tables import PublishedTable
     from privcube.released.release import Release, TableValues
 
+_SHORTEST_BAR: Final = 10  # characters that bars need, to tell anything
+_MARKS: Final = ("", " *", " #")  # behind numbers that are uncertain, or whose interval holds zero
+_MEANING: Final = ("", "uncertain: the standard error is above 30% of the number", "zero lies in the interval")
 _MOST_CELLS: Final = 20_000_000  # of a table to show, so that it fits in memory
 
 
@@ -34,20 +40,34 @@ _MOST_CELLS: Final = 20_000_000  # of a table to show, so that it fits in memory
     metavar="N",
     help="How many lines to show (0: all).",
 )
+@click.option("--columns", "across", metavar="NAME", help="The attribute whose values go across, of a table of two.")
+@click.option("--long", "is_long", is_flag=True, help="One line for each number, also of a table of two attributes.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def show(folder: str, table: tuple[str, ...], confidence: float, rows: int, as_json: bool) -> None:
+def show(
+    folder: str,
+    table: tuple[str, ...],
+    confidence: float,
+    rows: int,
+    across: str | None,
+    is_long: bool,
+    as_json: bool,
+) -> None:
     """Show the tables of a release, or one with error bars.
 
     Without TABLE, lists the tables in DIR. A table is named by its attributes, in any order; a level is age.stage
     or "age by stage". It need not be in the list: any table that the measurements determine can be shown, at no
     further privacy cost.
 
+    A table of two attributes is shown by rows and columns if that fits on the terminal, a table of one with bars: the
+    dark part ends where the interval begins, the light part where it ends.
+
     \b
     Example:
       privcube show out
       privcube show out sex
       privcube show out sex age.stage
-      privcube show out "sex x age by stage" --confidence 0.99
+      privcube show out sex age --columns sex
+      privcube show out "sex x age by stage" --long --confidence 0.99
     """
     from privcube.released.release import Release
 
@@ -59,7 +79,7 @@ def show(folder: str, table: tuple[str, ...], confidence: float, rows: int, as_j
     if as_json:
         say_json(table_document(release, values, confidence))
     else:
-        show_table(release, values, confidence, rows)
+        show_table(release, values, confidence, rows, across=across, is_long=is_long)
 
 
 def _list(release: Release, rows: int, as_json: bool) -> None:
@@ -69,17 +89,27 @@ def _list(release: Release, rows: int, as_json: bool) -> None:
     schema, tables = release.workload.schema, list(release.workload)
     shown = tables if as_json else tables[: rows or None]
     found: list[dict[str, Any]] = [
-        {"table": table_name(table), "cells": table_cells(schema, table), "std_error": error}
+        {
+            "table": table_name(table),
+            "title": release.words.table_title(table),
+            "cells": table_cells(schema, table),
+            "std_error": error,
+        }
         for table, error in zip(shown, std_errors(release.plan, shown), strict=True)
     ]
     if as_json:
         say_json({"guarantee": str(release.plan.guarantee), "attributes": list(schema.names), "tables": found})
         return
-    say(f"Guarantee   {release.plan.guarantee}")
+    words = release.words
+    if words.title is not None:
+        say_prose(words.title)
+        say()
+    say_prose(f"Guarantee   {release.plan.guarantee}")
     say(f"Tables      {count_of(len(tables), 'table')}, {count_of(release.workload.cells, 'cell')}")
     say()
-    lines = [(line["table"], f"{line['cells']:,}", f"{line['std_error']:,.2f}") for line in found]
-    say_columns(("table", "cells", "std. error of a cell"), lines)
+    named = ["table"] if all(line["table"] == line["title"] for line in found) else ["table", "title"]
+    lines = [[*(line[name] for name in named), f"{line['cells']:,}", f"{line['std_error']:,.2f}"] for line in found]
+    say_columns([*named, "cells", "std. error of a cell"], lines, left=len(named), within=terminal_width())
     if len(found) < len(tables):
         say(f"... and {count_of(len(tables) - len(found), 'more table')} (--rows 0 lists all)")
 
@@ -97,45 +127,119 @@ def _values(release: Release, words: tuple[str, ...], confidence: float) -> Tabl
     return release.values(table, confidence)
 
 
-def show_table(release: Release, values: TableValues, confidence: float, rows: int) -> None:
-    """Print a table in long form, one line per number."""
+def show_table(
+    release: Release,
+    values: TableValues,
+    confidence: float,
+    rows: int,
+    *,
+    across: str | None = None,
+    is_long: bool = False,
+) -> None:
+    """Print a table by rows and columns if it has two attributes and fits, else one line per number."""
     from privcube.model.measures.measure import measure_of
-    from privcube.model.workload import Axis, table_name
-    from privcube.released.labels import labeled
+    from privcube.released.presentation.tables import published
+    from privcube.released.presentation.texts import number_text
 
-    cells, places = values.estimate.size, places_for(float(values.std_error.min()))
-    name, sure = table_name(values.table), percent(confidence)
-    say(f"{name}: {count_of(cells, 'cell')}; each margin holds with {sure} confidence")
+    table, sure = published(release, values), percent(confidence)
+    say_prose(f"{table.title}: {count_of(table.cells, 'cell')}; each margin holds with {sure} confidence")
     say()
-    lines = [
-        (
-            *map(str, labels),
-            *count,
-            f"{estimate:z,.{places}f}",
-            f"± {margin:,.{places}f}",
-            f"{std_error:,.{places}f}",
-            *mean,
-        )
-        for (labels, estimate, std_error, margin, _), count, mean in zip(
-            _rows(release, values, rows or cells), _counts(values), _means(values), strict=False
-        )
-    ]
-    names = [Axis.of(entry).name for entry in labeled(values.table)]
-    counted = () if values.count is None else ("count",)
-    averaged = () if values.means is None else ("mean", "from", "to")
-    say_columns((*names, *counted, "estimate", "margin", "std. error", *averaged), lines, left=len(names))
-    if len(lines) < cells:
-        say(f"... and {count_of(cells - len(lines), 'more line')} (--rows 0 shows all)")
+    if is_long or not _shown_crossed(table, across, rows):
+        _show_long(table, rows)
     if float(values.estimate.min()) < 0 and measure_of(values.table) is None:
         say()
-        say("Negative numbers are small counts with noise; they are kept so that sums are right on average.")
+        say_prose("Negative numbers are small counts with noise; they are kept so that sums are right on average.")
     if values.count is not None:
         say()
-        say("Counts are whole numbers that can occur together. Margins are those of the estimates.")
-    if cells > 1:
-        together = float(values.margin_all.max())
+        say_prose("Counts are whole numbers that can occur together. Margins are those of the estimates.")
+    if table.cells > 1:
+        together = number_text(float(values.margin_all.max()), table.decimals)
         say()
-        say(f"Margins of ± {together:,.{places}f} hold for all {cells:,} numbers at once with {sure} confidence.")
+        say_prose(f"Margins of ± {together} hold for all {table.cells:,} numbers at once with {sure} confidence.")
+
+
+def _shown_crossed(table: PublishedTable, across: str | None, rows: int) -> bool:
+    """Print a table by rows and columns, if it can be; numbers that are not to be trusted have a mark."""
+    from privcube.errors import Plain, QueryError
+    from privcube.released.labels import COUNT, MEANS
+    from privcube.released.presentation.texts import cross_tab, margin_of, number_text
+
+    names = [column.name for column in table.columns]
+    if across is not None and (len(names) != 2 or across not in names):
+        given = Plain(f"{across!r}, for {count_of(len(names), 'attribute')}")
+        raise QueryError("columns", expected="one of two attributes", given=given, available=names)
+    crossed = cross_tab(table, columns=across)
+    if crossed is None or (across is None and {COUNT, MEANS[0]} & set(table.numbers)):
+        return False
+    marks = [mark.ljust(2 if table.trust.any() else 0) for mark in _MARKS]
+    lines = []
+    for label, cells in zip(crossed.down.labels, crossed.cells, strict=True):
+        fields = [
+            f"{number_text(float(table.numbers['estimate'][cell]), table.decimals)} "
+            f"± {number_text(margin_of(table, cell), table.decimals)}{marks[table.trust[cell]]}"
+            for cell in cells
+        ]
+        lines.append((label, *fields))
+    header = (f"{crossed.down.title} / {crossed.across.title}", *crossed.across.labels)
+    widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+    if across is None and min(widths[0], 20) + sum(widths[1:]) + 2 * len(widths[1:]) > terminal_width():
+        return False
+    shown = lines[: rows or None]
+    say_columns(header, shown, within=terminal_width())
+    if len(shown) < len(lines):
+        say(f"... and {count_of(len(lines) - len(shown), 'more line')} (--rows 0 shows all)")
+    for at in sorted(set(table.trust.tolist()) - {0}):
+        say()
+        say_prose(f"{_MARKS[at].strip()} {_MEANING[at]}")
+    return True
+
+
+def _show_long(table: PublishedTable, rows: int) -> None:
+    """Print a table with one line per number, and bars if there is room for them."""
+    from privcube.released.labels import COUNT, MEANS
+    from privcube.released.presentation.texts import long_rows, margin_of, number_text
+
+    shown, numbers = long_rows(table, rows or table.cells), table.numbers
+    counted = (COUNT,) if COUNT in numbers else ()
+    averaged = [name for name in MEANS if name in numbers]
+    lines = []
+    for labels, cell in shown:
+        fields = [number_text(float(numbers[name][cell]), table.decimals) for name in ("estimate", "std_error")]
+        margin = f"± {number_text(margin_of(table, cell), table.decimals)}"
+        means = [number_text(float(numbers[name][cell]), table.places[name]) for name in averaged]
+        whole = [f"{numbers[name][cell]:,}" for name in counted]
+        lines.append([*labels, *whole, fields[0], margin, fields[1], *means])
+    titles = [column.title for column in table.columns]
+    header = [*titles, *counted, "estimate", "margin", "std. error", *("mean", "from", "to")[: len(averaged)]]
+    words = table.reliability()
+    ragged = 0
+    if any(words[cell] != "ok" for _, cell in shown):
+        header.append("reliability")
+        lines = [[*line, words[cell]] for line, (_, cell) in zip(lines, shown, strict=True)]
+        ragged = 1
+    room = terminal_width() - sum(max(map(len, column)) + 2 for column in zip(header, *lines, strict=True))
+    if len(table.columns) == 1 and len(shown) > 1 and room >= _SHORTEST_BAR:
+        drawn = _bars([[float(numbers[name][cell]) for name in ("low", "high")] for _, cell in shown], min(room, 40))
+        header.append("")
+        lines = [[*line, bar] for line, bar in zip(lines, drawn, strict=True)]
+        ragged += 1
+    say_columns(header, lines, left=len(titles), within=terminal_width(), ragged=ragged)
+    if len(lines) < table.cells:
+        say(f"... and {count_of(table.cells - len(lines), 'more line')} (--rows 0 shows all)")
+
+
+def _bars(ends: list[list[float]], width: int) -> list[str]:
+    """Bars from zero: dark up to the lower end of an interval, light up to the upper one."""
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    dark, light = ("█", "░") if encoding.lower().startswith("utf") else ("#", "-")
+    most = max([high for _, high in ends if math.isfinite(high)], default=0.0)
+    if most <= 0:
+        return [""] * len(ends)
+    bars = []
+    for low, high in ends:
+        first, last = (round(max(end, 0.0) / most * width) if math.isfinite(end) else 0 for end in (low, high))
+        bars.append(dark * first + light * (last - first))
+    return bars
 
 
 def table_document(release: Release, values: TableValues, confidence: float) -> dict[str, Any]:
@@ -148,6 +252,7 @@ def table_document(release: Release, values: TableValues, confidence: float) -> 
     means = {name: own.tolist() for name, own in number_columns(values).items() if name in MEANS}
     return {
         "table": table_name(values.table),
+        "title": release.words.table_title(values.table),
         "guarantee": str(release.plan.guarantee),
         "confidence": confidence,
         "rows": [
@@ -167,25 +272,6 @@ def table_document(release: Release, values: TableValues, confidence: float) -> 
             )
         ],
     }
-
-
-def _means(values: TableValues) -> Iterator[tuple[str, ...]]:
-    """The mean of each cell and its interval as text, if there are means."""
-    if values.means is None:
-        yield from ((),) * values.estimate.size
-        return
-    found = (values.means.estimate, values.means.low, values.means.high)
-    for mean, low, high in zip(*(own.ravel().tolist() for own in found), strict=True):
-        places = places_for((high - low) / 4) if high > low else 0
-        yield tuple("-" if number != number else f"{number:,.{places}f}" for number in (mean, low, high))
-
-
-def _counts(values: TableValues) -> Iterator[tuple[str, ...]]:
-    """The whole number of each cell as text, if there is one."""
-    if values.count is None:
-        yield from ((),) * values.estimate.size
-    else:
-        yield from ((f"{count:,}",) for count in values.count.ravel().tolist())
 
 
 def _rows(release: Release, values: TableValues, most: int) -> Iterator[tuple[list[Any], float, float, float, float]]:

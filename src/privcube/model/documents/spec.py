@@ -37,6 +37,7 @@ from privcube.model.workload import Workload
 _LARGEST_FILE: Final = 4 * 2**20  # bytes: a larger file is no spec, and must not fill the memory
 _AMOUNTS: Final = ("epsilon", "delta", "rho")
 _TEXT_FILE: Final = ("encoding", "separator", "decimal")
+_SECTIONS: Final = ("about", "data", "privacy", "attributes", "measures", "workload", "plan")
 _PLAN: Final = ("strategy", "effort", "budgets", "recovery", "objective")
 _OUTPUT: Final = ("path", "whole_numbers", "records", "effort", "decimals")
 
@@ -226,19 +227,7 @@ class Spec:
 
 
 def _from_document(document: dict[str, Any], folder: Path) -> Spec:
-    sections = (
-        "about",
-        "data",
-        "privacy",
-        "attributes",
-        "measures",
-        "workload",
-        "plan",
-        "output",
-        "known",
-        "impossible",
-    )
-    root = Section("", document, sections)
+    root = Section("", document, (*_SECTIONS, "output", "known", "impossible", "registry"))
     output = root.section("output", _OUTPUT, required=False)
     known = ("source", "dataset", "table", "query", "person", "max_rows_per_person", "unit", "where", *_TEXT_FILE)
     data = root.section("data", known)

@@ -13,7 +13,7 @@ from privcube.model.documents.request import WorkloadRequest, weighted_tables, w
 from privcube.model.documents.toml_reader import Section
 from privcube.model.documents.value_files import labels_in
 from privcube.model.publication.readings import codes
-from privcube.model.publication.words import ABOUT, AttributeWords, LevelWords, Words, code_text
+from privcube.model.publication.words import ABOUT, REGISTRY, AttributeWords, LevelWords, Words, code_text
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, canonical
 
@@ -28,6 +28,7 @@ def words_from(root: Section, schema: Schema, known: Sequence[str], folder: Path
     """The words of a spec; files with labels are relative to `folder`, and `known` are the keys of [output]."""
     about = root.section("about", ABOUT, required=False)
     output = root.section("output", known, required=False)
+    registry = root.section("registry", REGISTRY, required=False)
     attributes = {}
     for section, attribute in zip([*root.array("attributes"), *root.array("measures")], schema, strict=True):
         said = _attribute_words(section, attribute, folder)
@@ -44,6 +45,7 @@ def words_from(root: Section, schema: Schema, known: Sequence[str], folder: Path
         attributes=attributes,
         tables=tables,
         decimals=output.integer("decimals", None),
+        registry={key: registry.text(key) for key in registry.given},
     )
 
 
@@ -114,6 +116,7 @@ def with_words(document: dict[str, Any], words: Words, workload: Workload) -> di
         **({"measures": measures} if measures else {}),
         "workload": {**document["workload"], **({"tables": tables} if tables else {})},
         "output": {**document["output"], **({} if words.decimals is None else {"decimals": words.decimals})},
+        **({"registry": dict(words.registry)} if words.registry else {}),
     }
 
 
@@ -146,13 +149,14 @@ def words_document(words: Words) -> dict[str, Any]:
             "attributes": attributes or None,
             "tables": tables or None,
             "decimals": words.decimals,
+            "registry": dict(words.registry) or None,
         }
     )
 
 
 def words_in(document: Any, workload: Workload) -> Words:
     """The words in the fields of a words.json, if they are words about this workload."""
-    known = (*ABOUT, "attributes", "tables", "decimals")
+    known = (*ABOUT, "attributes", "tables", "decimals", "registry")
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise WordsError("words.json", expected=f"the format {FORMAT!r}")
     said = {key: own for key, own in document.items() if key != "format"}

@@ -32,6 +32,8 @@ def readings(attribute: Attribute, level: str | None = None) -> Sequence[Value]:
     ['under 0', '0 to under 20,000', '20,000 and over']
     """
     own = codes(attribute, level)
+    if attribute.is_measure:
+        return own
     if level is None:
         return [run_reading(attribute, cell, cell) for cell in range(attribute.cells)] if attribute.has_ends else own
     by_name = attribute.levels[attribute.level_names.index(level)].groups is not None

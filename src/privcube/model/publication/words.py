@@ -25,6 +25,22 @@ _LINES: Final = ("description",)  # what may have several lines
 _REORDERS: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # what stands around them, too
 _MOST_DECIMALS: Final = 10
 
+REGISTRY: Final = (  # what only the publisher can tell OpenDP's registry of deployments
+    "url_slug",
+    "name",
+    "data_curator_name",
+    "data_curator_type",
+    "description",
+    "intended_use",
+    "data_product_region",
+    "data_product_sector",
+    "publication_date",
+    "release_type",
+    "data_source_type",
+    "preprocessing_and_hyperparameter_tuning",
+    "justification",
+    "registry_authors",
+)
 ABOUT: Final = ("title", "description", "publisher", "contact", "period", "licence", "unit")
 
 
@@ -86,9 +102,20 @@ class Words:
     tables: Mapping[Table, str] = field(default_factory=dict)
     decimals: int | None = None  # of numbers as published; None: as many as the standard error warrants
 
+    registry: Mapping[str, str] = field(default_factory=dict)  # fields of registry.yaml
+
     def __post_init__(self) -> None:
         for key in ABOUT:
             _check_text(key, getattr(self, key))
+        if not isinstance(self.registry, Mapping):
+            raise WordsError("registry", expected="texts by field", given=self.registry)
+        for key, text in self.registry.items():
+            if key not in REGISTRY:
+                raise WordsError("registry", expected="a known field", given=key, available=REGISTRY)
+            if text is None:
+                raise WordsError(f"registry, {key}", expected="text", given=Plain("none"))
+            _check_text("description", text)
+        object.__setattr__(self, "registry", dict(self.registry))
         object.__setattr__(self, "attributes", _each("attributes", self.attributes, AttributeWords))
         if not isinstance(self.tables, Mapping):
             raise WordsError("tables", expected="titles by table", given=self.tables)
@@ -127,7 +154,7 @@ class Words:
             title = title if axis.level is None else f"{title} by {axis.level}"
         if axis.is_measured:
             return f"{axis.queries} of {title}"
-        return title if axis.queries == "cells" else f"{title} ({_QUERIES[axis.queries]})"
+        return _QUERIES[axis.queries].replace("{}", title)
 
     def table_title(self, table: Table) -> str:
         """What a table is called: its title, or what follows from the unit and the titles of its attributes.
@@ -139,7 +166,7 @@ class Words:
         """
         if table in self.tables:
             return self.tables[table]
-        if self.unit is None and not any(self.axis_title(entry) != Axis.of(entry).name for entry in table):
+        if self.unit is None and not any(map(self._is_titled, table)):
             return table_name(table)
         titles = [self.axis_title(entry) for entry in table if not Axis.of(entry).is_measured]
         sums = [self.axis_title(entry) for entry in table if Axis.of(entry).is_measured]
@@ -149,6 +176,10 @@ class Words:
             return counted
         *others, last = titles
         return f"{counted} by {', '.join(others)} and {last}" if others else f"{counted} by {last}"
+
+    def _is_titled(self, entry: str | Axis) -> bool:
+        axis = Axis.of(entry)
+        return any(own.title for own in (self.attribute(axis.attribute), self.level(axis.attribute, axis.level)))
 
     def labels(self, schema: Schema, attribute: str, level: str | None = None) -> Sequence[Value]:
         """What cells, or groups of a level, read like: as labeled, or as they read by themselves.
@@ -210,7 +241,7 @@ class Words:
         return found
 
 
-_QUERIES: Final = {"prefixes": "up to", "ranges": "from ... to"}
+_QUERIES: Final = {"cells": "{}", "prefixes": "{} (up to)", "ranges": "{} (from ... to)"}
 
 
 def code_text(code: Value) -> str:

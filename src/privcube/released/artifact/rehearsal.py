@@ -14,25 +14,28 @@ from typing import Final
 
 from privcube.errors import ArtifactError, Plain
 from privcube.model.plan import Plan
+from privcube.model.publication.words import Words
 from privcube.model.workload import Axis
 from privcube.released.artifact.folder import CHECKSUMS, TABLES, cannot_write, synced_files, synced_folder
 from privcube.released.artifact.store import file_names
-from privcube.released.labels import NUMBERS, axis_labels, labeled
+from privcube.released.labels import NUMBERS, axis_labels, labeled, shown_labels
 from privcube.released.page.document import carried_bytes
 from privcube.released.page.html import script, style
+from privcube.released.presentation.codebook import codebook_rows
 
-_CSV_NUMBER: Final = 20  # bytes of a number with sign, point and comma: most have 15 to 17 digits
+_CSV_NUMBER: Final = 12  # bytes of a rounded number with sign, point and comma
 _PARQUET_NUMBER: Final = 8
+_TRUST: Final = 13  # bytes of how far to trust a number
 _BLOCK: Final = 4096  # what a file takes at least, its end included
-_STATEMENTS: Final = 12 * _BLOCK
+_STATEMENTS: Final = 16 * _BLOCK
 _TABLE_IN_PAGE: Final = 60  # bytes of a table in the list of index.html
 
 
-def rehearse(plan: Plan, folder: Path) -> None:
+def rehearse(plan: Plan, folder: Path, words: Words | None = None) -> None:
     """Refuse an empty folder that cannot take the artifact of a plan; leave it empty."""
     names = [*file_names(plan.workload), CHECKSUMS]
     longest = [folder / max((name for name in names if name.startswith(start)), key=len) for start in ("", TABLES)]
-    needed, free = space_needed(plan), shutil.disk_usage(folder).free
+    needed, free = space_needed(plan, words), shutil.disk_usage(folder).free
     if free < needed:
         raise ArtifactError(
             "output", expected=f"about {_megabytes(needed)} of room on its disk", given=Plain(_megabytes(free))
@@ -51,11 +54,12 @@ def rehearse(plan: Plan, folder: Path) -> None:
         raise cannot_write("output", problem) from None
 
 
-def space_needed(plan: Plan) -> int:
+def space_needed(plan: Plan, words: Words | None = None) -> int:
     """About how many bytes the artifact of a plan takes: rather more than less, up to twice as many."""
-    workload = plan.workload
-    tables = sum(_table_bytes(plan, axes) * times for axes, times in Counter(map(_axes, workload)).items())
-    documents = len(plan.to_json()) + len(workload) * 400 + 2 * _BLOCK * len(workload)
+    workload, said = plan.workload, Words() if words is None else words
+    tables = sum(_table_bytes(plan, said, axes) * times for axes, times in Counter(map(_axes, workload)).items())
+    about = sum(sum(map(len, row)) + 16 for row in codebook_rows(workload.schema, said))
+    documents = len(plan.to_json()) + 2 * about + len(workload) * 500 + 2 * _BLOCK * len(workload)
     page = len(script()) + len(style()) + carried_bytes(workload) + _TABLE_IN_PAGE * len(workload)
     return tables + documents + 8 * plan.rows + _STATEMENTS + page
 
@@ -64,12 +68,14 @@ def _axes(table: tuple[str | Axis, ...]) -> tuple[Axis, ...]:
     return tuple(map(Axis.of, table))
 
 
-def _table_bytes(plan: Plan, axes: tuple[Axis, ...]) -> int:
+def _table_bytes(plan: Plan, words: Words, axes: tuple[Axis, ...]) -> int:
     """Labels of average length, six numbers and perhaps a count for each cell, as CSV and as Parquet."""
-    labels = [axis_labels(plan.workload.schema, axis) for axis in labeled(axes)]
+    schema = plan.workload.schema
+    labels = [axis_labels(schema, axis) for axis in labeled(axes)]
     cells = prod(map(len, labels))
-    text = sum(-(-sum(len(str(label).encode()) + 3 for label in own) // len(own)) for own in labels)
-    return cells * (text + len(labels) + (_CSV_NUMBER + _PARQUET_NUMBER) * (len(NUMBERS) + 1))
+    shown = [own for own in (shown_labels(schema, words, axis) for axis in labeled(axes)) if not isinstance(own, range)]
+    text = sum(-(-sum(len(str(label).encode()) + 3 for label in own) // len(own)) for own in [*labels, *shown])
+    return cells * (text + len(labels) + _TRUST + (_CSV_NUMBER + _PARQUET_NUMBER) * (len(NUMBERS) + 1))
 
 
 def _megabytes(count: int) -> str:

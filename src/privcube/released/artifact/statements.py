@@ -1,19 +1,16 @@
-"""The privacy statement of an artifact, for people (PRIVACY.md) and for registries (registry.yaml). Zone: RELEASED.
+"""The privacy statement of an artifact, for people: PRIVACY.md. Zone: RELEASED.
 
-Both are built from the plan and the manifest alone, and quote no name from the schema. The registry is OpenDP's
-(https://github.com/opendp/deployments-registry-data), with the fields of its schema at commit 057e5d8. Fields that only
-the curator can fill in are left blank.
+It is built from the plan and the manifest alone, and quotes no name from the schema.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from textwrap import fill
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from privcube.errors import counted
 from privcube.model.amounts import shown
@@ -25,6 +22,7 @@ from privcube.released.artifact.manifest import CONFIDENCE, amounts_text, noise_
 from privcube.released.artifact.measure_words import measure_lines, published_numbers
 from privcube.released.artifact.noise_words import drawn_words
 from privcube.released.artifact.whole_words import known_words, whole_words
+from privcube.released.presentation.numbers import MOST_RELATIVE_ERROR
 
 _WIDTH: Final = 120  # characters in a line of PRIVACY.md
 _NOT_PROMISED: Final = (
@@ -42,7 +40,6 @@ _ONE_ROW: Final = (  # a plan does not know whether people were told apart and a
     " A person is protected as a whole if at most one row about this person counts, and less than stated here if "
     "several do."
 )
-_VARIANT: Final = {"pure": "Pure DP", "approx": "Approximate DP", "zcdp": "Zero-concentrated DP"}
 
 
 # For people
@@ -51,15 +48,15 @@ _VARIANT: Final = {"pure": "Pure DP", "approx": "Approximate DP", "zcdp": "Zero-
 def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
     """PRIVACY.md, from a plan and its manifest."""
     sections = {
-        "What is protected": [_protected(plan.guarantee), *_records(plan), *_number_of_records(plan)],
+        "What is protected": [protected_unit(plan.guarantee), *counted_records(plan), *_number_of_records(plan)],
         "How much": [
-            _budget(plan.guarantee),
-            *_in_words(plan.guarantee),
+            stated_budget(plan.guarantee),
+            *in_words(plan.guarantee),
             *cautions(plan.guarantee),
-            _account(stated),
+            account(stated),
         ],
         "How": [*mechanism(plan), post_processing(plan)],
-        "What is not protected": [f"- {line}" for line in _not_promised(plan)],
+        "What is not protected": [f"- {line}" for line in not_promised(plan)],
         "How to read the tables": [
             *_reading(plan),
             *measure_lines(plan),
@@ -98,7 +95,8 @@ def _opening(plan: Plan) -> str:
     return f"This folder contains {tables}. It satisfies differential privacy, {promise}"
 
 
-def _protected(guarantee: Guarantee) -> str:
+def protected_unit(guarantee: Guarantee) -> str:
+    """Whom the guarantee protects, and from which comparison."""
     rows = guarantee.max_rows_per_person
     unit = "one row of the data" if rows == 1 else f"one person, with at most {rows:,} rows in the data"
     caveat = _ONE_ROW if rows == 1 else ""
@@ -116,7 +114,7 @@ def _protected(guarantee: Guarantee) -> str:
     return f"The protected unit is {unit}. Neighboring data sets differ by {guarantee.unit}: {size}.{caveat}"
 
 
-def _records(plan: Plan) -> Iterator[str]:
+def counted_records(plan: Plan) -> Iterator[str]:
     """Which records count, if not all do."""
     schema = plan.workload.schema
     if not schema.filters:
@@ -146,7 +144,8 @@ def _noise_of_a_group(plan: Plan, group: int) -> tuple[str, Fraction]:
     return "variance", plan.noise_variance(group)
 
 
-def _budget(guarantee: Guarantee) -> str:
+def stated_budget(guarantee: Guarantee) -> str:
+    """The kind of the guarantee, and its amounts."""
     kind = {"pure": "pure", "approx": "approximate", "zcdp": "zero-concentrated"}[guarantee.kind]
     return (
         f"The guarantee is {kind} differential privacy with {_amounts(amounts_text(guarantee))}, for the unit and the "
@@ -158,7 +157,8 @@ def _amounts(texts: Mapping[str, str]) -> str:
     return ", ".join(f"{name} = {text}" for name, text in texts.items())
 
 
-def _in_words(guarantee: Guarantee) -> Iterator[str]:
+def in_words(guarantee: Guarantee) -> Iterator[str]:
+    """What the amounts mean."""
     if isinstance(guarantee, ZCDP):
         pairs = [f"epsilon {shown(guarantee.epsilon(delta))} at delta {delta}" for delta in ("1e-6", "1e-9")]
         yield f"It implies approximate differential privacy with {' and with '.join(pairs)}."
@@ -187,7 +187,8 @@ def _up(number: float, step: str) -> Decimal:
     return Decimal(number * (1 + 1e-12)).quantize(Decimal(step), ROUND_CEILING)
 
 
-def _account(stated: Mapping[str, Any]) -> str:
+def account(stated: Mapping[str, Any]) -> str:
+    """Who paid for it."""
     ledger, total = stated["ledger"], stated["total"]
     if ledger is None:
         return "No ledger was kept: nothing records what else was released from the same data."
@@ -195,7 +196,8 @@ def _account(stated: Mapping[str, Any]) -> str:
     return text if total is None else f"{text} All releases in that ledger together are limited to {_amounts(total)}."
 
 
-def _not_promised(plan: Plan) -> tuple[str, ...]:
+def not_promised(plan: Plan) -> tuple[str, ...]:
+    """What the guarantee does not cover."""
     return (*_NOT_PROMISED, _failures(plan))
 
 
@@ -244,7 +246,11 @@ def post_processing(plan: Plan) -> str:
         if plan.sources is None
         else "Every table is added up separately from noisy counts, so tables need not agree where they overlap."
     )
-    return f"{made} They are neither rounded nor truncated at zero: either would bias them."
+    return (
+        f"{made} In Parquet files they are neither rounded nor truncated at zero. CSV files have them in steps "
+        "of a tenth of the standard error or less unless the publisher chose other decimals. No number is left out for "
+        "being uncertain."
+    )
 
 
 def _reading(plan: Plan) -> list[str]:
@@ -257,9 +263,19 @@ def _reading(plan: Plan) -> list[str]:
         "nothing about the data. It does not cover errors in the original data.",
         f"- `low` to `high` contains the true count with {confidence}, for each row separately.",
         f"- `low_all` to `high_all` contain all true counts of a table at once with {confidence} or more.",
+        f"- `reliability`, in CSV files, is {_trust()}. It follows from the other columns.",
         "- Text in CSV files that a spreadsheet would treat as a formula has an apostrophe in front; Parquet files "
         "have the original text.",
     ]
+
+
+def _trust() -> str:
+    """What is said of how far to trust a number."""
+    most = f"{MOST_RELATIVE_ERROR:.0%}"
+    return (
+        f'"holds zero" if zero lies between `low` and `high`, else "uncertain" if the standard error is above {most} '
+        'of the estimate, else "ok"'
+    )
 
 
 def _checking() -> str:
@@ -267,123 +283,3 @@ def _checking() -> str:
         "`sha256sum --check SHA256SUMS` shows whether a file was changed. `privcube verify` adds up the budget again "
         "in exact fractions, recomputes all tables and errors from plan.json and measurements.parquet, and compares."
     )
-
-
-# For registries
-
-
-class _Blank(NamedTuple):
-    """A field that only the curator can fill in."""
-
-    hint: str
-
-
-class _Number(NamedTuple):
-    text: str
-
-
-def registry_record(plan: Plan, stated: Mapping[str, Any]) -> str:
-    """registry.yaml, from a plan and its manifest."""
-    head = (
-        "# A record for OpenDP's registry of deployments, https://github.com/opendp/deployments-registry-data\n"
-        "# Copy this file, fill in the blanks in the copy, and submit the copy: SHA256SUMS covers the original.\n"
-        "# number_of_privacy_units is left out on purpose: it may itself be protected.\n"
-    )
-    return head + "".join(f"{line}\n" for line in _yaml(_record(plan, stated), ""))
-
-
-def registry_facts(plan: Plan) -> list[str]:
-    """What registry.yaml must state, whichever version wrote it."""
-    parameters = [f"{name}: {_number(amount).text}" for name, amount in plan.guarantee.amounts.items()]
-    return [" ".join(["privacy_parameters:", *parameters]), plan.guarantee.unit, plan.digest]
-
-
-def _record(plan: Plan, stated: Mapping[str, Any]) -> dict[str, Any]:
-    guarantee = plan.guarantee
-    row = guarantee.max_rows_per_person == 1
-    return {
-        "url_slug": _Blank("short name for the address"),
-        "deployment": {
-            "basic": {
-                "name": _Blank("name of the data product"),
-                "data_curators": [
-                    {
-                        "data_curator_name": _Blank("who publishes it"),
-                        "data_curator_type": _Blank("Government, Industry, Nonprofit"),
-                    }
-                ],
-                "description": _Blank("what the tables count"),
-                "intended_use": _Blank("what they are for"),
-                "data_product_type": "Summary statistics",
-                "data_product_region": _Blank("which region"),
-                "data_product_sector": _Blank("Technology, Healthcare, Education, Government, Energy, Finance"),
-                "publication_date": _Blank("YYYY-MM-DD"),
-            },
-            "dp_variant": {
-                "variant_name": _VARIANT[guarantee.kind],
-                "data_domain": " ".join(
-                    ["Tables of records with the attributes and values that plan.json declares.", *_records(plan)]
-                ),
-                "unprotected_quantities": "None, except what was declared in advance."
-                if guarantee.neighbors == "add_remove"
-                else "The number of privacy units is considered public.",
-            },
-            "privacy_loss": {
-                "privacy_unit": "Row" if row else "Person",
-                "privacy_unit_details": _protected(guarantee),
-                "privacy_parameters": {name: _number(amount) for name, amount in guarantee.amounts.items()},
-                "privacy_parameters_details": f"{_budget(guarantee)} {_account(stated)}",
-            },
-            "deployment_model": {
-                "model_name": "Central",
-                "trust_assumptions": " ".join(_not_promised(plan)),
-                "release_type": _Blank("One release, Many releases"),
-                "data_source_type": _Blank("Static, Dynamic"),
-                "access_type": "Non-interactive",
-            },
-            "implementation": {
-                "preprocessing_and_hyperparameter_tuning": _Blank("whether choices were made by looking at the data"),
-                "mechanisms": " ".join(mechanism(plan)),
-                "composition": "Shares of the budget are whole numbers over one denominator; as exact fractions, the "
-                "costs of all groups add up to at most the parameters above.",
-                "post_processing": post_processing(plan),
-                "justification": _Blank("why these parameters"),
-                "utility": f"The predicted standard error of a cell is {_root_mean_square(plan)} (root mean square); "
-                "every published number comes with its own.",
-                "additional_information": f"privcube {stated['privcube']}, plan {plan.digest}",
-            },
-            "administrative": {
-                "status": "Draft",
-                "registry_authors": [_Blank("who fills this in")],
-                "tier": _Number("3"),
-            },
-        },
-    }
-
-
-def _root_mean_square(plan: Plan) -> str:
-    return f"{math.sqrt(plan.mean_cell_variance):.3g}"
-
-
-def _number(amount: Fraction) -> _Number:
-    """A number that YAML 1.1 reads as one, rounded up: a mantissa with a point, an exponent with a sign.
-
-    >>> [_number(Fraction(*ratio)).text for ratio in ((1, 1), (1, 3), (1, 10**10))]
-    ['1.0', '0.333334', '1.0e-10']
-    """
-    mantissa, _, exponent = shown(amount).lower().partition("e")
-    return _Number((mantissa if "." in mantissa else f"{mantissa}.0") + (f"e{exponent}" if exponent else ""))
-
-
-def _yaml(value: Any, indent: str) -> Iterator[str]:
-    """Lines of YAML; text is in double quotes with JSON's escapes, which YAML shares."""
-    items = value.items() if isinstance(value, dict) else [("-", item) for item in value]
-    for key, item in items:
-        name = "-" if key == "-" else f"{key}:"
-        if isinstance(item, dict | list):
-            yield f"{indent}{name}"
-            yield from _yaml(item, f"{indent}  ")
-        elif isinstance(item, _Blank):
-            yield f'{indent}{name} ""  # fill in: {item.hint}'
-        else:
-            yield f"{indent}{name} {item.text if isinstance(item, _Number) else json.dumps(item)}"

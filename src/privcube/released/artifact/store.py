@@ -6,6 +6,7 @@
     release.json            what was released, in fields that reveal nothing about the data
     plan.json               what was measured, and with how much noise
     words.json              what the publisher says about it: titles, descriptions, labels
+    codebook.csv            what attributes and values are called, for spreadsheets
     measurements.parquet    the noisy whole numbers, positive and negative, from which all tables follow
     records.parquet         synthetic records behind the whole numbers, if these were wanted
     tables.csv, tables.json the list of tables
@@ -47,7 +48,8 @@ from privcube.released.artifact.folder import (
     write_file,
 )
 from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance_from, stated_in
-from privcube.released.artifact.statements import privacy_statement, registry_record
+from privcube.released.artifact.registry import registry_record
+from privcube.released.artifact.statements import privacy_statement
 from privcube.released.labels import NUMBERS
 from privcube.released.release import Release, number_columns
 
@@ -59,6 +61,7 @@ REGISTRY: Final = "registry.yaml"
 MANIFEST: Final = "release.json"
 PLAN: Final = "plan.json"
 WORDS: Final = "words.json"
+CODEBOOK: Final = "codebook.csv"
 RECORDS: Final = "records.parquet"
 INDEX: Final = ("tables.csv", "tables.json")
 
@@ -139,13 +142,15 @@ def file_names(workload: Workload, whole: Mapping[str, Any] | None = None) -> li
 
     tables = [f"{TABLES}/{stem}.{kind}" for stem in file_stems(workload) for kind in ("csv", "parquet")]
     records = [RECORDS] if whole is not None and whole.get("with_records") is True else []
-    return sorted([PAGE, STATEMENT, REGISTRY, MANIFEST, PLAN, WORDS, MEASUREMENTS, *INDEX, *records, *tables])
+    documents = [PAGE, STATEMENT, REGISTRY, MANIFEST, PLAN, WORDS, CODEBOOK, MEASUREMENTS, *INDEX]
+    return sorted([*documents, *records, *tables])
 
 
 def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
     # Imported here because pyarrow takes half a second to load, and ledger commands import this module.
     from privcube.released.artifact.table_files import (
         TableWriter,
+        codebook_bytes,
         csv_bytes,
         file_stems,
         index_table,
@@ -156,7 +161,7 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
     from privcube.released.page.html import page_bytes
     from privcube.released.whole.release import WholeRelease
 
-    plan, writer, std_errors = release.plan, TableWriter(release.workload.schema), []
+    plan, writer, std_errors = release.plan, TableWriter(release.workload.schema, release.words), []
     carried = PageNumbers(plan, facts=bool(release.facts))
     apart = Distance()
     named = list(zip(file_stems(release.workload), release.workload, strict=True))
@@ -168,7 +173,7 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
         carried.add(numbers)
         yield f"{TABLES}/{stem}.csv", writer.csv(table, numbers)
         yield f"{TABLES}/{stem}.parquet", writer.parquet(table, numbers)
-    rows = index_rows(release.workload, std_errors)
+    rows = index_rows(release.workload, std_errors, release.words)
     yield INDEX[0], csv_bytes(index_table(rows))
     yield INDEX[1], json_text(rows).encode()
     whole = whole_document(release, apart.value) if isinstance(release, WholeRelease) else None
@@ -179,11 +184,12 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
     yield MANIFEST, json_text(stated).encode()
     yield PLAN, plan_text(plan).encode()
     yield WORDS, words_text(release.words).encode()
+    yield CODEBOOK, codebook_bytes(release.workload.schema, release.words)
     yield MEASUREMENTS, measurements_bytes(release.measurements)
     statement = privacy_statement(plan, stated)
     yield STATEMENT, statement.encode()
     yield PAGE, page_bytes(page_document(plan, release.words, stated, statement, carried))
-    yield REGISTRY, registry_record(plan, stated).encode()
+    yield REGISTRY, registry_record(plan, stated, release.words).encode()
 
 
 def json_text(document: Any) -> str:
@@ -201,8 +207,8 @@ def words_text(words: Words) -> str:
     return json_text(words_document(words))
 
 
-def index_rows(workload: Workload, std_errors: list[float]) -> list[dict[str, Any]]:
-    """The rows of tables.json: each table's number, name, axes, cells, standard error of a cell, and files."""
+def index_rows(workload: Workload, std_errors: list[float], words: Words) -> list[dict[str, Any]]:
+    """The rows of tables.json: each table's number, name, title, axes, cells, standard error of a cell, and files."""
     from privcube.released.artifact.table_files import file_stems
 
     axes = [[Axis.of(entry) for entry in table] for table in workload]
@@ -210,6 +216,7 @@ def index_rows(workload: Workload, std_errors: list[float]) -> list[dict[str, An
         {
             "number": number,
             "table": table_name(table),
+            "title": words.table_title(table),
             "axes": [axis._asdict() for axis in own],
             "cells": table_cells(workload.schema, table),
             "std_error": std_error,

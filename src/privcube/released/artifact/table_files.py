@@ -3,7 +3,11 @@
 CSV files must be safe in a spreadsheet, which treats text as a formula if it starts with one of = + - @, perhaps after
 blanks. Such text gets an apostrophe in front, in column names as well (OWASP, CSV injection), and also in the middle of
 a text, where a semicolon or tab may start a new cell. Text that already has apostrophes there gets one more, so that
-removing one restores the original. Parquet files have the original text.
+removing one restores the original.
+
+CSV files are for people: where cells read otherwise than they are called in the schema, a column of labels follows;
+numbers are rounded, and a column says how far to trust them (`privcube.released.presentation.numbers`). Parquet files
+are for programs: they have the original text and all digits.
 """
 
 from __future__ import annotations
@@ -26,11 +30,24 @@ from privcube.errors import ArtifactError, Plain
 from privcube.model.groups import group_rows
 from privcube.model.measurements import Measurements
 from privcube.model.plan import Plan
+from privcube.model.publication.words import Words, code_text
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, table_name
 from privcube.released.artifact.folder import MEASUREMENTS, Contents
 from privcube.released.artifact.parquet_form import Reading, read_parquet
-from privcube.released.labels import COUNT, MEANS, NUMBERS, Label, axis_labels, column_names, labeled
+from privcube.released.labels import (
+    COUNT,
+    MEANS,
+    NUMBERS,
+    RELIABILITY,
+    Label,
+    axis_labels,
+    column_names,
+    labeled,
+    shown_labels,
+)
+from privcube.released.presentation import numbers as presented
+from privcube.released.presentation.codebook import COLUMNS, codebook_rows
 from privcube.released.release import TableValues, number_columns
 
 _BLANKS: Final = "[^\\S\t\r\n]|[\u200b\u2060\ufeff]"
@@ -70,21 +87,28 @@ def safe_text(text: str) -> str:
 
 
 class TableWriter:
-    """Writes tables over one schema as bytes; caches the labels of every entry."""
+    """Writes tables over one schema as bytes, in a publisher's words; caches the labels of every entry."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, words: Words | None = None) -> None:
         self._schema = schema
+        self._words = Words() if words is None else words
         self._true: dict[str | Axis, Any] = {}
-        self._safe: dict[str | Axis, Any] = {}
+        self._safe: dict[str | Axis, list[Any]] = {}
 
     def labels(self, table: Table) -> Any:
         """The columns of the attributes, with the original labels: text, whole numbers or booleans."""
-        return _crossed(column_names(table), [self._true_labels(entry) for entry in labeled(table)])
+        return _crossed(column_names(table), [[self._true_labels(entry)] for entry in labeled(table)])
 
     def safe_labels(self, table: Table) -> Any:
-        """The columns of the attributes, with text that is safe in a spreadsheet, in the names as well."""
-        names = [safe_text(name) for name in column_names(table)]
-        return _crossed(names, [self._safe_labels(entry) for entry in labeled(table)])
+        """The columns of the attributes, with text that is safe in a spreadsheet, in the names as well.
+
+        An attribute whose cells read otherwise than they are called has a second column, with labels.
+        """
+        columns = [self._safe_labels(entry) for entry in labeled(table)]
+        taken, names = set(column_names(table)), []
+        for name, own in zip(column_names(table), columns, strict=True):
+            names += [name, *([] if len(own) == 1 else [new_name(f"{name} label", taken)])]
+        return _crossed([safe_text(name) for name in names], columns)
 
     def arrow(self, values: TableValues) -> Any:
         """The table with its original labels."""
@@ -96,43 +120,88 @@ class TableWriter:
 
     def csv(self, table: Table, numbers: Mapping[str, Floats | Integers]) -> bytes:
         """A table with these columns of numbers, as CSV for spreadsheets: text quoted and safe, a decimal point."""
-        return csv_bytes(_with_numbers(self.safe_labels(table), numbers))
+        return csv_bytes(_with_numbers(self.safe_labels(table), self.published(table, numbers)))
+
+    def shown(self, values: TableValues) -> Any:
+        """The table as CSV has it: safe text, labels, rounded numbers."""
+        return _with_numbers(self.safe_labels(values.table), self.published(values.table, number_columns(values)))
+
+    def csv_of(self, values: TableValues) -> bytes:
+        """The table as CSV for spreadsheets."""
+        return csv_bytes(self.shown(values))
+
+    def published(self, table: Table, numbers: Mapping[str, Floats | Integers]) -> dict[str, Any]:
+        """The columns of numbers as published, and how far to trust them."""
+        found = presented.published_numbers(numbers, presented.decimals_by_column(numbers, self._words))
+        for name, own in found.items():
+            unknown = np.isnan(own)
+            if unknown.any():  # not determined: an empty field
+                found[name] = pa.array(own.tolist(), mask=unknown)
+        words = column_of(list(presented.RELIABILITY))
+        return {
+            **found,
+            RELIABILITY: words.take(column_of(presented.reliability(numbers, counts=labeled(table) == table))),
+        }
 
     def _true_labels(self, entry: str | Axis) -> Any:
         if entry not in self._true:
             self._true[entry] = _label_array(axis_labels(self._schema, entry))
         return self._true[entry]
 
-    def _safe_labels(self, entry: str | Axis) -> Any:
+    def _safe_labels(self, entry: str | Axis) -> list[Any]:
+        """What the cells are called, and what they read like if that is something else."""
         if entry not in self._safe:
             true = self._true_labels(entry)
             is_text = pa.types.is_string(true.type)
-            self._safe[entry] = column_of([safe_text(text) for text in true.to_pylist()]) if is_text else true
+            safe = [column_of([safe_text(text) for text in true.to_pylist()]) if is_text else true]
+            shown = shown_labels(self._schema, self._words, entry)
+            if not isinstance(shown, range):
+                called = list(map(code_text, axis_labels(self._schema, entry)))
+                read = list(map(code_text, shown))
+                safe += [] if read == called else [column_of(list(map(safe_text, read)))]
+            self._safe[entry] = safe
         return self._safe[entry]
 
 
-def _crossed(names: Sequence[str], labels: Sequence[Any]) -> Any:
-    """All combinations of labels, the last one changing fastest."""
-    shape = [len(own) for own in labels]
+def _crossed(names: Sequence[str], labels: Sequence[Sequence[Any]]) -> Any:
+    """All combinations of cells, the last one changing fastest; every attribute has one or more columns."""
+    shape = [len(own[0]) for own in labels]
     places = np.unravel_index(np.arange(math.prod(shape)), shape) if names else ()
-    columns = [own.take(column_of(place)) for own, place in zip(labels, places, strict=True)]
+    columns = [one.take(column_of(place)) for own, place in zip(labels, places, strict=True) for one in own]
     return pa.table(columns, names=names)
 
 
-def _with_numbers(labels: Any, numbers: Mapping[str, Floats | Integers]) -> Any:
-    names = [name for name in (*NUMBERS, *MEANS, COUNT) if name in numbers]
-    columns = [*labels.columns, *(column_of(numbers[name]) for name in names)]
+def new_name(name: str, taken: set[str]) -> str:
+    """A name that is not taken, and now is: with underscores at its end, if need be."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _with_numbers(labels: Any, numbers: Mapping[str, Any]) -> Any:
+    names = [name for name in (*NUMBERS, *MEANS, COUNT, RELIABILITY) if name in numbers]
+    added = (numbers[name] for name in names)
+    columns = [*labels.columns, *(own if isinstance(own, pa.Array) else column_of(own) for own in added)]
     return pa.table(columns, names=[*labels.column_names, *names])
 
 
 def index_table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """The list of tables for spreadsheets, with safe names and without axes."""
+    """The list of tables for spreadsheets, with safe names, rounded errors and without axes."""
     fields = [name for name in rows[0] if name != "axes"]
-    return pa.table({name: column_of([_safe(row[name]) for row in rows]) for name in fields})
+    return pa.table({name: column_of([_shown(row[name]) for row in rows]) for name in fields})
 
 
-def _safe(value: Any) -> Any:
+def _shown(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(presented.rounded("std_error", np.array([value]), max(2, presented.decimals_for(value)))[0])
     return safe_text(value) if isinstance(value, str) else value
+
+
+def codebook_bytes(schema: Schema, words: Words) -> bytes:
+    """The codebook as CSV, with text that is safe in a spreadsheet."""
+    rows = [list(map(safe_text, row)) for row in codebook_rows(schema, words)]
+    return csv_bytes(pa.table([column_of(list(own)) for own in zip(*rows, strict=True)], names=COLUMNS))
 
 
 def _label_array(labels: Sequence[Label]) -> Any:

@@ -36,8 +36,10 @@ from privcube.released.artifact.checks.page import checked_page
 from privcube.released.artifact.checks.whole import checked_counts
 from privcube.released.artifact.folder import CHECKSUMS, MEASUREMENTS, TABLES, Contents
 from privcube.released.artifact.manifest import noise_of, provenance_from
-from privcube.released.artifact.statements import privacy_statement, registry_facts, registry_record, statement_facts
+from privcube.released.artifact.registry import registry_facts, registry_record
+from privcube.released.artifact.statements import privacy_statement, statement_facts
 from privcube.released.artifact.store import (
+    CODEBOOK,
     INDEX,
     MANIFEST,
     PLAN,
@@ -51,7 +53,7 @@ from privcube.released.artifact.store import (
     plan_text,
     words_text,
 )
-from privcube.released.artifact.table_files import csv_bytes, index_table, measurements_bytes
+from privcube.released.artifact.table_files import codebook_bytes, csv_bytes, index_table, measurements_bytes
 from privcube.released.artifact.whole_files import records_bytes
 from privcube.released.labels import COUNT, MEANS, NUMBERS, labeled
 from privcube.version import __version__
@@ -117,7 +119,9 @@ def _files(artifact: Artifact) -> Finding:
 def _words(artifact: Artifact) -> Finding:
     """Whether the words are words about this plan; nobody can check whether they are true."""
     require_bytes(artifact, WORDS, words_text(artifact.words).encode())
-    return f"{WORDS} is about the attributes, values and tables of the plan; what it says is the publisher's word"
+    require_bytes(artifact, CODEBOOK, codebook_bytes(artifact.plan.workload.schema, artifact.words))
+    about = "the attributes, values and tables of the plan"
+    return f"{WORDS} and {CODEBOOK} are about {about}; what they say of them is the publisher's word"
 
 
 def _checksums(artifact: Artifact) -> Finding:
@@ -159,11 +163,11 @@ def _statements(artifact: Artifact) -> Finding:
     """Compare the statements word for word; if another version wrote them in other words, check their facts."""
     plan, stated, in_other_words = artifact.plan, artifact.expected, []
     for name, text, facts in (
-        (STATEMENT, privacy_statement, statement_facts),
-        (REGISTRY, registry_record, registry_facts),
+        (STATEMENT, privacy_statement(plan, stated), statement_facts),
+        (REGISTRY, registry_record(plan, stated, artifact.words), registry_facts),
     ):
         found = artifact.contents.text(name)
-        if found == text(plan, stated):
+        if found == text:
             continue
         words = " ".join(found.split())
         if stated["privcube"] == __version__ or not all(fact in words for fact in facts(plan)):
@@ -290,7 +294,7 @@ def _index(artifact: Artifact) -> Finding:
     if not isinstance(found, list) or len(found) != len(std_errors) or not all(map(_same_error, found, std_errors)):
         wanted = "the tables of the plan and their standard errors"
         raise ArtifactError(INDEX[1], expected=wanted, given=Plain("different ones"))
-    rows = index_rows(artifact.plan.workload, [row["std_error"] for row in found])
+    rows = index_rows(artifact.plan.workload, [row["std_error"] for row in found], artifact.words)
     require_bytes(artifact, INDEX[1], json_text(rows).encode())
     require_bytes(artifact, INDEX[0], csv_bytes(index_table(rows)))
     return f"{INDEX[0]} and {INDEX[1]} list the tables of the plan"

@@ -101,7 +101,7 @@ class Artifact:
     @cached_property
     def tables(self) -> list[Published]:
         """Every table of the plan, as published and worked out again."""
-        writer, found = TableWriter(self.plan.workload.schema), []
+        writer, found = TableWriter(self.plan.workload.schema, self.words), []
         named = zip(file_stems(self.plan.workload), self.plan.workload, self.again, strict=True)
         for stem, table, again in named:
             found.append(published_table(self.contents, writer, stem, table, again))

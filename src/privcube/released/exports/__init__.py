@@ -1,0 +1,1 @@
+"""Tables of a release as files for other programs, one module per format. Zone: RELEASED."""

@@ -1,0 +1,1 @@
+"""A release as people read it: numbers as published, labels, plots, pages. Zone: RELEASED."""

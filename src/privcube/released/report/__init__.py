@@ -1,0 +1,1 @@
+"""A report for people to print: titles, tables, plots, method, guarantee, glossary. Zone: RELEASED."""
