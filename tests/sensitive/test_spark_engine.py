@@ -391,7 +391,7 @@ def test_pieces_of_any_width_are_summed() -> None:
 
 def test_workers_raise_nothing() -> None:
     """Not even if what they get is not what they expect: it becomes a flag."""
-    work = Work("SELECT no_such_column FROM records", (2,), ((0,),), (), 2)
+    work = Work("SELECT no_such_column FROM records", (2,), (), ((0,),), (), 2)
     coded = list(count_coded(work, lambda rows: None, iter([pa.record_batch({"x0": [CANARY]})])))
     summed = list(sum_pieces(2, iter([row(0, b"123")])))
     for batches in (coded, summed):

@@ -138,7 +138,7 @@ def test_a_flipped_bit_is_noticed_and_the_file_named(name: str, out: Path) -> No
         flipped[place] ^= 1 << bit
         (out / name).write_bytes(flipped)
         assert any(name in detail for detail in failed(out).values()), place
-        with pytest.raises(ArtifactError, match="" if name == "SHA256SUMS" else name):
+        with pytest.raises(ArtifactError, match=None if name == "SHA256SUMS" else name):
             open_release(out)
     (out / name).write_bytes(content)
     assert failed(out) == {}

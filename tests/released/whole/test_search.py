@@ -203,7 +203,7 @@ def test_facts_are_honored_exactly(sizes: dict[str, int]) -> None:
 
 def test_facts_are_checked() -> None:
     release = made({"a": 2, "b": 2}, 2, 10, "1")
-    with pytest.raises(QueryError, match="whole number of at least 0"):
+    with pytest.raises(QueryError, match="whole number from 0"):
         release.whole(records=-1)
     with pytest.raises(QueryError, match="one of its labels"):
         release.whole(impossible=[{"a": 7}])
