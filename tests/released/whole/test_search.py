@@ -254,6 +254,19 @@ def test_error_bars_are_those_of_repeated_noise() -> None:
     np.testing.assert_array_equal(*(whole.count_errors(2)["a", "b"] for _ in range(2)))
 
 
+def test_intervals_of_counts_are_the_whole_numbers_in_those_of_estimates() -> None:
+    release = made({"a": 2, "b": 3, "c": 4}, 2, 40, "0.3")
+    whole = release.whole("fast", records=40)
+    for table in release.workload:
+        low, high = whole.count_intervals(table)
+        values = whole.values(table)
+        for least, most, estimate, margin in zip(
+            low.ravel(), high.ravel(), values.estimate.ravel(), values.margin.ravel(), strict=True
+        ):
+            inside = [count for count in range(41) if abs(count - estimate) <= margin]
+            assert [*range(least, most + 1)] == inside or (not inside and least == most)
+
+
 def test_what_is_too_large_is_refused() -> None:
     schema = pc.Schema.from_sizes({"a": 5000})
     plan = pc.plan(pc.Workload.all_kway(schema, 1), pc.PureDP(1), "marginals")

@@ -81,6 +81,19 @@ class WholeRelease(Release):
             return found
         return replace(found, count=self.counts(found.table))
 
+    def count_intervals(self, table: Sequence[Entry], confidence: float = 0.95) -> tuple[Integers, Integers]:
+        """The least and the largest whole number that each true count can be, at the given confidence.
+
+        They are those of the interval of the estimate that a count of records can have: whole, not negative, and no
+        more than the known number of records. So they hold at least as often as that interval. If it has none, the
+        number nearest to it is given.
+        """
+        found = super().values(table, confidence)
+        most = np.inf if self.facts.records is None else float(self.facts.records)
+        low = np.clip(np.ceil(found.estimate - found.margin), 0.0, most)
+        high = np.clip(np.floor(found.estimate + found.margin), 0.0, most)
+        return np.minimum(low, high).astype(np.int64), high.astype(np.int64)
+
     def count_errors(self, repetitions: int = 20, progress: Progress = silent) -> dict[Table, Floats]:
         """For every table of the workload, the root mean square error of each count, if the records found were true.
 
