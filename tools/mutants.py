@@ -679,7 +679,8 @@ class Counts(NamedTuple):
 
 def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Excuses, jobs: int, notes: Notes) -> list[Mutant]:
     """Mutants that no test kills; those without an excuse are printed as soon as they are found."""
-    found = [mutant for mutant in made if excused.is_nothing(mutant.key)]
+    known = [each for each in made if excused.is_nothing(each.key) or (each.key in excused and notes.survived(each))]
+    found = list(known)
     unsure: list[tuple[Mutant, str | None]] = []
     often: Counter[tuple[str, str]] = Counter()  # tests that killed mutants of a module
 
@@ -689,7 +690,7 @@ def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Excuses, jo
         if mutant.key not in excused:
             print(f"  survived  {mutant.module}: {mutant.title}", flush=True)
 
-    made = [mutant for mutant in made if not notes.killed(mutant) and not excused.is_nothing(mutant.key)]
+    made = [mutant for mutant in made if not notes.killed(mutant) and mutant not in known]
     answers = killers(tests, made, jobs, notes.of_tests(tests)) if made else iter(())
     noted: dict[str, Any] = next(answers, {})
     failed = [name for name, each in noted.items() if each is None]
@@ -760,6 +761,10 @@ class Notes:
     def killed(self, mutant: Mutant) -> bool:
         """Whether a test killed it."""
         return self._killers.get(mutant.mark) is not None
+
+    def survived(self, mutant: Mutant) -> bool:
+        """Whether no test killed it."""
+        return self._killers.get(mutant.mark, "") is None
 
     def add(self, mutant: Mutant, killer: str | None) -> None:
         """Write down which test killed it, or that none did."""

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, gaussian, laplace
 from privcube.sensitive.noise.bits import Words, system_words
+from privcube.sensitive.noise.gaussian_tails import tail_bounds as gaussian_tail_bounds
 from privcube.sensitive.noise.tables import TailTable
 
 # More of them in `make attack`.
@@ -255,3 +257,18 @@ def test_largest_table() -> None:
     made = gaussian._table(Fraction(3000**2))
     assert 9 * 3000 < len(made.ascending) < 10 * 3000
     assert int(made.ascending[0]) >= 1
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(50), Fraction(2000, 7)])
+@pytest.mark.parametrize("bits", [40, 200])
+def test_tails_go_far_enough_for_what_is_left_out(variance: Fraction, bits: int) -> None:
+    """The first weight that is left out is below 2^-bits; so the bounds hold at the far end, too."""
+    tails = gaussian_tail_bounds(variance, bits)
+    with mpmath.workdps(120):
+        v = mpmath.mpf(variance.numerator) / variance.denominator
+        assert mpmath.exp(-(mpmath.mpf(len(tails)) ** 2) / (2 * v)) < mpmath.mpf(2) ** -bits
+        weights = [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * v)) for k in range(2 * len(tails) + 20)]
+        whole = 2 * sum(weights) - 1
+        for k in (1, len(tails) // 2, len(tails)):
+            low, high = tails[k - 1]
+            assert low <= 2 * sum(weights[k:]) / whole * mpmath.mpf(2) ** bits <= high

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import erfc, erfinv, exp, mp, mpf, sqrt
 
+from privcube.algebra.directed import Directed
 from privcube.model.privacy import gaussian_profile
 from privcube.model.privacy.gaussian_profile import at_most, delta_of, mu_squared_of, mu_squared_of_pure
 from privcube.model.privacy.zcdp import rho_of
@@ -154,3 +155,12 @@ def test_settings_of_the_calling_program_play_no_part() -> None:
     mu_squared_of_pure.cache_clear()
     with decimal.localcontext(decimal.Context(prec=3, Emax=5, Emin=-5, traps=[decimal.Inexact])):
         assert (mu_squared_of(three, rare), mu_squared_of_pure(three), delta_of(three, three)) == expected
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(5)])
+def test_the_profile_and_its_complement_sum_to_1(epsilon: Fraction) -> None:
+    """On both sides of epsilon = mu^2 / 2, where the one that is small is worked out and the other follows."""
+    inside, outside = gaussian_profile._bounds(Directed(40), Fraction(1), epsilon)
+    low, high = (Fraction(one) + Fraction(other) for one, other in zip(inside, outside, strict=True))
+    assert low <= 1 <= high < low + Fraction(1, 10**30)
+    assert min(inside.low, outside.low) > 0

@@ -173,3 +173,10 @@ def test_the_pure_guarantee_of_a_plan_protects_the_same_unit() -> None:
         assert pure == PureDP(1, **unit)  # type: ignore[arg-type]
         assert pure.unit == asked.unit
     assert pure_instead(ApproxDP(1, "1e-6", calibration="zcdp")) is None
+
+
+def test_the_kind_of_noise() -> None:
+    assert PureDP(1).noise == "laplace"
+    assert ZCDP(1).noise == "discrete_gaussian"
+    assert ApproxDP(1, "1e-6", calibration="exact").noise == "rounded_gaussian"
+    assert ApproxDP(1, "1e-6", calibration="zcdp").noise == "discrete_gaussian"
