@@ -195,7 +195,7 @@ KWAY = Workload.tables(Schema.from_sizes(SIZES), PAIRS)
 
 def gram_below_a_level() -> Plan:
     """A Gram bundle in slices of a level of x, with Helmert rows of the cells of x below it and of y."""
-    schema = Schema([Attribute("y", size=3), Attribute("x", size=6, levels=[Level("low", width=2)])])
+    schema = Schema([Attribute("y", size=4), Attribute("x", size=6, levels=[Level("low", width=2)])])
     workload = Workload.tables(schema, [(Axis("x", "low"), "y"), ("x",)])
     above, x, y = GroupPart(1, 1), GroupPart(1, 2, "helmert"), GroupPart(0, 1, "helmert")
     groups = [(above,), (y, above), (x,), (y, x)]
