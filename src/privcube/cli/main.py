@@ -19,6 +19,7 @@ import click
 
 from privcube.cli.commands.check import check
 from privcube.cli.commands.demo import demo
+from privcube.cli.commands.explore import explore
 from privcube.cli.commands.export import export
 from privcube.cli.commands.init import init
 from privcube.cli.commands.ledger import ledger
@@ -32,7 +33,7 @@ from privcube.cli.output import say
 from privcube.errors import PrivcubeError, Told
 from privcube.version import __version__
 
-COMMANDS: Final = (init, check, plan, release, show, query, verify, export, whole, ledger, demo)
+COMMANDS: Final = (init, check, plan, release, show, explore, query, verify, export, whole, ledger, demo)
 
 
 class _InOrder(click.Group):
@@ -55,6 +56,7 @@ def cli() -> None:
       privcube plan spec.toml        see what error to expect, before any data is read
       privcube release spec.toml     publish the tables in a folder
       privcube show out sex age      show one table with its error bars
+      privcube explore out           look at the tables in a browser
 
     \b
     To let the shell complete commands, tables and labels, run

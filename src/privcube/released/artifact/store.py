@@ -188,7 +188,7 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
     yield MEASUREMENTS, measurements_bytes(release.measurements)
     statement = privacy_statement(plan, stated)
     yield STATEMENT, statement.encode()
-    yield PAGE, page_bytes(page_document(plan, release.words, stated, statement, carried))
+    yield PAGE, page_bytes(page_document(plan, release.words, stated, statement, carried.errors, carried.found))
     yield REGISTRY, registry_record(plan, stated, release.words).encode()
 
 

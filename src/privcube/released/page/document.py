@@ -14,7 +14,7 @@ up to a limit; `privcube explore` serves the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -89,9 +89,18 @@ class PageNumbers:
 
 
 def page_document(
-    plan: Plan, words: Words, stated: Mapping[str, Any], statement: str, carried: PageNumbers
+    plan: Plan,
+    words: Words,
+    stated: Mapping[str, Any],
+    statement: str,
+    errors: Sequence[float],
+    numbers: Mapping[int, list[dict[str, Any]]],
 ) -> dict[str, Any]:
-    """The document of a page; `stated` is the manifest, `statement` the text of PRIVACY.md."""
+    """The document of a page.
+
+    `stated` is the manifest, `statement` the text of PRIVACY.md, `errors` has the standard error of a cell of every
+    table, and `numbers` the quantities of the tables that the page carries.
+    """
     workload, schema = plan.workload, plan.workload.schema
     axes = list(dict.fromkeys(Axis.of(entry) for table in workload for entry in table))
     place = {axis: at for at, axis in enumerate(axes)}
@@ -128,9 +137,9 @@ def page_document(
                 "error": error,
                 **({"title": words.tables[table]} if table in words.tables else {}),
             }
-            for table, cells, error in zip(workload, workload.sizes, carried.errors, strict=True)
+            for table, cells, error in zip(workload, workload.sizes, errors, strict=True)
         ],
-        "numbers": {str(number): own for number, own in sorted(carried.found.items())},
+        "numbers": {str(number): own for number, own in sorted(numbers.items())},
     }
 
 

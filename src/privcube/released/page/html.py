@@ -13,6 +13,7 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,7 @@ _SCRIPTS: Final = (  # each uses those before it
     "controls.js",
     "app.js",
 )
+_PLAN_SCRIPTS: Final = ("elements.js", "format.js", "plan.js")  # of the planning view
 _IMPORT: Final = re.compile(r"^import [^;]*;\n", re.MULTILINE)
 _START, _END = '<script type="application/json" id="document">', "</script>"
 _UNSAFE: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -92,8 +94,19 @@ def style() -> str:
 
 @lru_cache(maxsize=1)
 def script() -> str:
-    """The script of the page: its modules one after another."""
-    parts = [(_ASSETS / name).read_text(encoding="utf-8") for name in _SCRIPTS]
+    """The script of the page."""
+    return _joined(_SCRIPTS)
+
+
+@lru_cache(maxsize=1)
+def plan_script() -> str:
+    """The script of the planning view."""
+    return _joined(_PLAN_SCRIPTS)
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Modules one after another."""
+    parts = [(_ASSETS / name).read_text(encoding="utf-8") for name in names]
     return "\n" + "\n".join(_IMPORT.sub("", part).replace("\nexport ", "\n") for part in parts)
 
 

@@ -25,7 +25,8 @@ def checked_page(artifact: Artifact) -> Finding:
     for published in artifact.tables:
         carried.add(published.numbers)
     stated, contents = artifact.stated, artifact.contents
-    expected = page_document(artifact.plan, artifact.words, stated, privacy_statement(artifact.plan, stated), carried)
+    statement = privacy_statement(artifact.plan, stated)
+    expected = page_document(artifact.plan, artifact.words, stated, statement, carried.errors, carried.found)
     if contents.holds(PAGE, page_bytes(expected)):
         return f"{PAGE} shows these tables, and is byte for byte what is written for them"
     if stated["privcube"] != __version__:
