@@ -6,6 +6,7 @@ leaves out fewer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -106,10 +107,13 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
 
 
 def every_strategy(
-    workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress = silent
+    workload: Workload,
+    guarantee: Guarantee,
+    options: PlanOptions,
+    progress: Progress = silent,
+    names: Sequence[Strategy] = ("search", *STRATEGIES),
 ) -> dict[Strategy, Plan | PrivcubeError]:
     """For each strategy, its plan for the total or the error that refuses it; optimal steps 2 and 3 are alternated."""
-    names: tuple[Strategy, ...] = ("search", *STRATEGIES)
     total = compared_as(options)
     found: dict[Strategy, Plan | PrivcubeError] = {}
     for number, name in enumerate(names):

@@ -8,6 +8,7 @@ along a grid of budgets, at which the noise on a single count is worked out exac
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +20,7 @@ from privcube.accuracy.intervals import interval_factor
 from privcube.errors import GuaranteeError, PlanError, PrivcubeError
 from privcube.model.amounts import shown, shown_down
 from privcube.model.documents.spec import Spec
+from privcube.model.options import PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.privacy.composition import Spending
 from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee, PureDP
@@ -28,13 +30,14 @@ from privcube.released.artifact.manifest import CONFIDENCE
 from privcube.released.explorer.server import Site, page_files
 from privcube.released.page.html import plan_script, served_page, style
 from privcube.released.page.numbers import to_digits
+from privcube.strategies import STRATEGIES
 from privcube.version import __version__
 
 FORMAT: Final = "privcube plan view 1"
 _DELTA: Final = Fraction(1, 10**6)  # to compare a pure guarantee with
 _PER_TEN: Final = 8  # budgets of the grid in a factor of ten
 _TENS: Final = 2  # on either side of the declared budget
-_PLANS: Final = "/plans/"
+_PLANS: Final = re.compile("/(strategies|chosen)/([a-z]+)\\.json")
 
 
 def plan_site(spec: Spec, name: str, spending: Spending | None = None) -> Site:
@@ -47,7 +50,7 @@ class _Plans:
     def __init__(self, spec: Spec, name: str, spending: Spending | None) -> None:
         self._spec, self._lock = spec, Lock()
         self._kinds = _kinds(spec.guarantee)
-        self._known: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, Any] = {}
         workload, words = spec.workload, spec.words
         self._document = {
             "format": FORMAT,
@@ -67,27 +70,35 @@ class _Plans:
         }
 
     def made(self, path: str) -> Any | None:
-        """The document of the page, or the plans of one kind of guarantee."""
+        """The document of the page, the strategies under a kind of guarantee, or the plan that the spec asks for."""
         if path == "/document.json":
             return self._document
-        kind = path.removeprefix(_PLANS).removesuffix(".json")
-        if path != f"{_PLANS}{kind}.json" or kind not in self._kinds:
+        asked = _PLANS.fullmatch(path)
+        if asked is None or asked[2] not in self._kinds:
             return None
         with self._lock:
-            if kind not in self._known:
-                self._known[kind] = self._plans(self._kinds[kind])
-            return self._known[kind]
+            if path not in self._known:
+                make = self._simple if asked[1] == "strategies" else self._chosen
+                self._known[path] = make(self._kinds[asked[2]])
+            return self._known[path]
 
-    def _plans(self, guarantee: Guarantee) -> dict[str, Any]:
-        """What `auto` chooses, and every strategy by itself."""
-        options, workload = replace(self._spec.options, effort="fast"), self._spec.workload
-        lines = [_line(str(name), made) for name, made in every_strategy(workload, guarantee, options).items()]
-        try:
-            chosen = _line(options.strategy, plan_under(workload, guarantee, options))
-        except PlanError as problem:
-            chosen = _line(options.strategy, problem)
+    def _simple(self, guarantee: Guarantee) -> list[dict[str, Any]]:
+        """Every strategy by itself, the best first, without the search, which takes its time."""
+        made = every_strategy(self._spec.workload, guarantee, self._options, names=tuple(STRATEGIES))
+        lines = [_line(str(name), own) for name, own in made.items()]
         usable = sorted((line for line in lines if "error" in line), key=lambda line: float(line["error"]))
-        return {"chosen": chosen, "strategies": [*usable, *(line for line in lines if "error" not in line)]}
+        return [*usable, *(line for line in lines if "error" not in line)]
+
+    def _chosen(self, guarantee: Guarantee) -> dict[str, Any]:
+        """The plan of the spec under a guarantee; of "auto", the best that it finds."""
+        try:
+            return _line(self._options.strategy, plan_under(self._spec.workload, guarantee, self._options))
+        except PlanError as problem:
+            return _line(self._options.strategy, problem)
+
+    @property
+    def _options(self) -> PlanOptions:
+        return replace(self._spec.options, effort="fast")
 
 
 def _line(name: str, made: Plan | PrivcubeError) -> dict[str, Any]:

@@ -85,17 +85,23 @@ class PlanView {
     const { kind } = this;
     if (!this.plans.has(kind.kind)) {
       this.main.replaceChildren(h("p", { role: "status" }, "Working out the plans …"));
-      const reply = await fetch(`plans/${kind.kind}.json`);
-      if (!reply.ok) { this.main.replaceChildren(h("p", { class: "notice" }, await reply.text())); return; }
-      this.plans.set(kind.kind, await reply.json());
+      const strategies = await asked(`strategies/${kind.kind}.json`);
+      this.plans.set(kind.kind, { strategies, chosen: null });
+      asked(`chosen/${kind.kind}.json`).then((chosen) => {
+        this.plans.get(kind.kind).chosen = chosen;
+        document.documentElement.dataset.searched = kind.kind;
+        if (this.kind === kind) this.draw();
+      });
       if (this.kind !== kind) return;
     }
-    const plans = this.plans.get(kind.kind), usable = plans.strategies.filter((line) => line.errors);
-    const line = usable.find((own) => own.strategy === this.strategy) ?? (plans.chosen.errors ? plans.chosen : usable[0]);
+    const { strategies, chosen } = this.plans.get(kind.kind);
+    const usable = [...(chosen?.errors ? [chosen] : []), ...strategies.filter((line) => line.errors)];
+    const line = usable.find((own) => own.strategy === this.strategy) ?? usable[0];
     this.chooser.replaceChildren(h("fieldset", { class: "panel" }, h("legend", {}, "Strategy"),
-      choice("strategy", [["", `As in the spec (${plans.chosen.strategy})`], ...usable.map((own) => [own.strategy, own.strategy])], this.strategy, (strategy) => this.change({ strategy }), { "aria-label": "Strategy" })));
-    if (!line) { this.main.replaceChildren(h("p", { class: "notice" }, plans.chosen.refused)); return; }
-    this.main.replaceChildren(this.summary(line), this.tables(line), this.strategies(plans, usable), this.ledger());
+      choice("strategy", [["", chosen ? `As in the spec (${chosen.strategy})` : "The best so far"], ...strategies.filter((own) => own.errors).map((own) => [own.strategy, own.strategy])], this.strategy, (strategy) => this.change({ strategy }), { "aria-label": "Strategy" }),
+      chosen ? null : h("p", { class: "hint", role: "status" }, "Searching for a better plan …")));
+    if (!line) { this.main.replaceChildren(h("p", { class: "notice" }, chosen ? chosen.refused : "Searching for a plan …")); return; }
+    this.main.replaceChildren(this.summary(line), this.tables(line), this.strategies(strategies, usable), this.ledger());
   }
 
   factor() {
@@ -134,12 +140,12 @@ class PlanView {
         h("p", {}, "Plans were made once for each kind of guarantee, with effort “fast”, and scaled: noise is proportional to 1/epsilon if pure, and follows the exact price of Gaussian noise with delta. The release plans again, with the effort of the spec.")));
   }
 
-  strategies(plans, usable) {
-    const factor = this.factor(), most = Math.max(...usable.map((line) => line.error));
+  strategies(strategies, usable) {
+    const factor = this.factor(), most = Math.max(...usable.map((line) => line.error)), best = Math.min(...usable.map((line) => line.error));
     return h("section", {}, h("h3", {}, "Strategies"),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Strategies" }, h("table", { class: "pivot plan" }, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "corner" }, "Strategy"), h("th", { scope: "col" }, "Std. error of a cell"), h("th", { scope: "col" }, "Ratio to the best"), h("th", { scope: "col" }, ""))),
-        h("tbody", {}, usable.map((line) => h("tr", {}, h("th", { scope: "row" }, line.strategy), h("td", {}, error(line.error * factor)), h("td", {}, shown(line.error / usable[0].error, 2)), h("td", {}, bar(line.error, most, null))))))),
-      plans.strategies.filter((line) => line.refused).map((line) => h("p", { class: "hint" }, line.strategy, ": ", line.refused)));
+        h("tbody", {}, usable.map((line) => h("tr", {}, h("th", { scope: "row" }, line.strategy), h("td", {}, error(line.error * factor)), h("td", {}, shown(line.error / best, 2)), h("td", {}, bar(line.error, most, null))))))),
+      strategies.filter((line) => line.refused).map((line) => h("p", { class: "hint" }, line.strategy, ": ", line.refused)));
   }
 
   ledger() {
@@ -151,6 +157,12 @@ class PlanView {
       h("p", { class: left === null ? "not-real" : "real" }, h("strong", {}, left === null ? "This release would be refused. " : "This release fits. "),
         left === null ? "Its budget, or its kind of guarantee, is not one that the total can still pay." : `Now ${percent(ledger.share, 0)} of the total are left, after it about ${percent(left, 0)}.`));
   }
+}
+
+async function asked(address) {
+  const reply = await fetch(address);
+  if (!reply.ok) throw new Error(await reply.text());
+  return reply.json();
 }
 
 function error(value) {
