@@ -29,7 +29,7 @@ from privcube.model.publication.words import Words
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, axis_cells
 from privcube.released.artifact.manifest import CONFIDENCE
-from privcube.released.labels import shown_labels
+from privcube.released.labels import labeled, shown_labels
 from privcube.released.page.numbers import covariance_document, quantity, to_digits
 from privcube.released.page.words import plan_in_words
 
@@ -102,7 +102,7 @@ def page_document(
     table, and `numbers` the quantities of the tables that the page carries.
     """
     workload, schema = plan.workload, plan.workload.schema
-    axes = list(dict.fromkeys(Axis.of(entry) for table in workload for entry in table))
+    axes = list(dict.fromkeys(Axis.of(entry) for table in workload for entry in labeled(table)))
     place = {axis: at for at, axis in enumerate(axes)}
     used = list(
         dict.fromkeys(axis.attribute for axis in sorted(axes, key=lambda axis: schema.position(axis.attribute)))
@@ -132,9 +132,10 @@ def page_document(
         ],
         "tables": [
             {
-                "axes": [place[Axis.of(entry)] for entry in table],
+                "axes": [place[Axis.of(entry)] for entry in labeled(table)],
                 "cells": cells,
                 "error": error,
+                **({"quantities": [_quantity_of(schema, table)]} if _quantity_of(schema, table) else {}),
                 **({"title": words.tables[table]} if table in words.tables else {}),
             }
             for table, cells, error in zip(workload, workload.sizes, errors, strict=True)
@@ -147,15 +148,21 @@ def table_numbers(
     plan: Plan, found: Predictor | None, table: Table, numbers: Mapping[str, Floats | Integers]
 ) -> list[dict[str, Any]]:
     """The numbers of a table, as a list of quantities; `found` is the predictor of the plan, if it is that simple."""
-    measure = measure_of(table)
-    own = quantity(0 if measure is None else 1 + plan.workload.schema.measures.index(measure), numbers)
-    known = covariances(found, table) if found is not None and measure is None else None
+    of = _quantity_of(plan.workload.schema, table)
+    own = quantity(of, numbers)
+    known = covariances(found, table) if found is not None and of == 0 else None
     if known is not None:
         own["covariance"] = covariance_document(known)
     cells = len(numbers["estimate"])
     pairs = cells * (cells - 1) // 2
     own["pair_factor"] = to_digits(widest_factor(plan, 1 - (1 - CONFIDENCE) / max(pairs, 1)))
     return [own]
+
+
+def _quantity_of(schema: Schema, table: Table) -> int:
+    """The place of what a table has numbers of in the list of quantities: 0 for counts, then measures."""
+    measure = measure_of(table)
+    return 0 if measure is None else 1 + schema.measures.index(measure)
 
 
 def widest_factor(plan: Plan, confidence: float) -> float:

@@ -61,8 +61,8 @@ class App {
   // The nearest table to axes that have none: without the last of them.
   nearest(axes) {
     let found = axes;
-    while (found.length && !this.cube.resolve(found)) found = found.slice(0, -1);
-    return this.cube.resolve(found) ? found : this.state.axes;
+    while (found.length && !this.cube.measures(found).length) found = found.slice(0, -1);
+    return this.cube.measures(found).length ? found : this.state.axes;
   }
 
   async change(next, focus) {
@@ -87,18 +87,18 @@ class App {
       this.main.replaceChildren(h("article", {}, ...parts.flat(Infinity)));
       return;
     }
-    const answer = cube.resolve(state.axes);
+    this.measures = cube.measures(state.axes);
+    const of = this.measures.includes(Number(state.quantity)) ? Number(state.quantity) : this.measures[0];
+    const answer = cube.resolve(state.axes, of);
     if (!cube.has(answer.number)) {
-      this.measures = [];
       this.side.replaceChildren(...controls(this).filter(Boolean));
       this.main.replaceChildren(h("h2", {}, label(cube.tableTitle(state.axes))), h("p", { class: "notice" },
         `This table has ${counted(answer.table.cells, "cell")}, too many for this page to carry. It is in the folder `, h("code", {}, "tables"),
         ", and ", h("code", {}, "privcube explore"), " shows it in a page like this."));
       return;
     }
-    this.measures = await cube.values(answer.number);
-    if (!(Number(state.quantity) in this.measures)) state.quantity = "0";
-    this.grid = gridOf(cube, answer, this.measures[Number(state.quantity)], state);
+    state.quantity = String(of);
+    this.grid = gridOf(cube, answer, await cube.values(answer.number, of), state);
     this.side.replaceChildren(...controls(this).filter(Boolean));
     this.figure = h("figure", {});
     this.main.replaceChildren(
@@ -127,7 +127,7 @@ class App {
     const error = values.at(values.own.std_error, 0);
     const added = answer.exact ? "" : ` Added up from the table ${this.cube.tableTitle(answer.table.axes)}.`;
     const own = Array.isArray(values.own.std_error) ? "between " + [Math.min(...values.own.std_error), Math.max(...values.own.std_error)].map((one) => shown(one, placesFor(one) + 1)).join(" and ") : shown(error, placesFor(error) + 1);
-    return h("p", { class: "summary" }, `${values.of.title} of ${values.of.unit}, with a standard error of ${own} in each cell of the published table.${added}`);
+    return h("p", { class: "summary" }, `${values.of.title}${values.of.unit ? ` of ${values.of.unit}` : ""}, with a standard error of ${own} in each cell of the published table.${added}`);
   }
 
   tools() {

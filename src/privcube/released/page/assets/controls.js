@@ -22,7 +22,7 @@ function attributesPanel(app) {
     const own = cube.axesOf[number];
     const toggled = (on) => {
       const axes = on ? inOrder(cube, [...state.axes, preferred(cube, state.axes, own)]) : state.axes.filter((one) => one !== at);
-      app.change({ axes: cube.resolve(axes) ? axes : on ? [preferred(cube, [], own)] : app.nearest(axes), picks: [] }, `attribute-${number}`);
+      app.change({ axes: cube.measures(axes).length ? axes : on ? [preferred(cube, [], own)] : app.nearest(axes), picks: [] }, `attribute-${number}`);
     };
     return h("li", { class: possible ? null : "impossible" },
       h("label", { title: possible ? null : "No published table has this together with what is chosen. Choosing it starts anew." },
@@ -31,7 +31,7 @@ function attributesPanel(app) {
       at !== undefined && own.length > 1
         ? choice(`level-${number}`, own.map((one) => [one, optionOf(cube, one)]), at, (value) => {
           const axes = state.axes.map((one) => (one === at ? Number(value) : one));
-          app.change({ axes: cube.resolve(axes) ? axes : [Number(value)], picks: [] }, `level-${number}`);
+          app.change({ axes: cube.measures(axes).length ? axes : [Number(value)], picks: [] }, `level-${number}`);
         }, { "aria-label": `Level of ${attribute.title}` })
         : null);
   }));
@@ -52,7 +52,7 @@ function optionOf(cube, at) {
 
 // The finest of an attribute's axes with which there is a table.
 function preferred(cube, axes, own) {
-  return own.find((one) => cube.resolve([...axes, one])) ?? own[0];
+  return own.find((one) => cube.measures([...axes, one]).length) ?? own[0];
 }
 
 function layoutPanel(app) {
@@ -118,7 +118,7 @@ function displayPanel(app) {
   return h("fieldset", { class: "panel" }, h("legend", {}, "Display"),
     radios("view", "Chart", VIEWS, state.view, set("view")),
     radios("interval", "Margins hold", [["each", "for each number"], ["all", "for all at once"]], state.interval, set("interval")),
-    app.measures.length > 1 ? field("Measure", choice("quantity", app.measures.map((values, at) => [at, values.of.title]), state.quantity, selected("quantity"))) : null,
+    app.measures.length > 1 ? field("Measure", choice("quantity", app.measures.map((of) => [of, cube.quantities[of].title]), state.quantity, selected("quantity"))) : null,
     cube.whole ? field("Numbers", choice("numbers", [["estimate", "Estimates"], ["whole", "Whole numbers"]], state.numbers, selected("numbers"))) : null,
     field("Percentages", choice("percent", [["none", "None"], ["table", "Of the table"], ["row", "Of each row", !two], ["column", "Of each column"]], state.percent, selected("percent"))),
     field("Order of rows", choice("sort", [["declared", "As declared"], ["down", "Largest first"], ["up", "Smallest first"], ["label", "By label"],
@@ -135,13 +135,14 @@ function tablesPanel(app) {
     const found = [];
     let more = 0;
     cube.tables.forEach((table, number) => {
-      const title = cube.tableTitle(table.axes), low = title.toLocaleLowerCase();
+      const of = table.quantities?.[0] ?? 0;
+      const title = cube.tableTitle(table.axes, of) + (of ? `: ${cube.quantities[of].title}` : ""), low = title.toLocaleLowerCase();
       if (!words.every((word) => low.includes(word))) return;
       if (found.length < MOST_LISTED) found.push([table, number, title]); else more += 1;
     });
     list.replaceChildren(...found.map(([table, number, title]) => h("li", {}, h("button", {
       type: "button", class: "link", disabled: !cube.has(number), title: cube.has(number) ? null : "This page does not carry it; privcube explore serves it.",
-      onclick: () => app.change({ axes: inOrder(cube, table.axes), picks: [] }, null),
+      onclick: () => app.change({ axes: inOrder(cube, table.axes), quantity: String(table.quantities?.[0] ?? 0), picks: [] }, null),
     }, label(title), h("span", { class: "cells" }, counted(table.cells, "cell"))))));
     note.textContent = more ? `${shown(more)} more: type to find one.` : "";
   };

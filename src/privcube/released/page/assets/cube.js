@@ -8,7 +8,7 @@ export class Cube {
     this.source = source;
     this.fetched = fetched; // how to get the numbers of a table that the page does not carry; null if there is none
     this.loaded = new Map();
-    this.byAxes = new Map(this.tables.map((table, number) => [keyOf(table.axes), number]));
+    this.byAxes = new Map(this.tables.flatMap((table, number) => quantitiesOf(table).map((of) => [keyOf(table.axes, of), number])));
     this.labelsOf = this.axes.map((axis) => this.axisLabels(axis));
     this.axesOf = this.attributes.map((_, attribute) => this.axes.flatMap((axis, at) => (axis.attribute === attribute ? [at] : [])));
   }
@@ -32,8 +32,8 @@ export class Cube {
     return this.axes[at].title;
   }
 
-  tableTitle(axes) {
-    const own = this.tables[this.byAxes.get(keyOf(axes))];
+  tableTitle(axes, of = 0) {
+    const own = this.tables[this.byAxes.get(keyOf(axes, of))];
     if (own?.title) return own.title;
     return axes.length ? axes.map((at) => this.axisTitle(at)).join(" × ") : "All records";
   }
@@ -43,12 +43,13 @@ export class Cube {
   }
 
   // The published table that has these axes, or one to add them up from; null if there is none.
-  resolve(axes) {
-    const exact = this.byAxes.get(keyOf(axes));
+  resolve(axes, of = 0) {
+    const exact = this.byAxes.get(keyOf(axes, of));
     if (exact !== undefined) return this.answer(exact, axes);
+    if (!this.quantities[of].adds) return null;
     let best = null;
     this.tables.forEach((table, number) => {
-      if ((best === null || table.cells < this.tables[best].cells) && this.contains(table, axes)) best = number;
+      if (quantitiesOf(table).includes(of) && (best === null || table.cells < this.tables[best].cells) && this.contains(table, axes)) best = number;
     });
     return best === null ? null : this.answer(best, axes);
   }
@@ -80,6 +81,11 @@ export class Cube {
     return { number, table, axes, sources, groups, exact };
   }
 
+  // The quantities that tables with these axes have.
+  measures(axes) {
+    return this.quantities.map((_, of) => of).filter((of) => this.resolve(axes, of) !== null);
+  }
+
   // The attributes that can be asked for together with these axes.
   reachable(axes) {
     const found = new Set();
@@ -96,13 +102,14 @@ export class Cube {
     return this.loaded.has(number) || String(number) in this.numbers || this.fetched !== null;
   }
 
-  async values(number) {
+  // The numbers of one quantity of a table.
+  async values(number, of) {
     if (!this.loaded.has(number)) {
       const own = this.numbers[String(number)] ?? (await this.fetched(number));
       const shape = this.tables[number].axes.map((at) => this.labelsOf[at].length);
-      this.loaded.set(number, own.map((quantity) => new Values(quantity, shape, this.quantities[quantity.of], this.factor)));
+      this.loaded.set(number, new Map(own.map((quantity) => [quantity.of, new Values(quantity, shape, this.quantities[quantity.of], this.factor)])));
     }
-    return this.loaded.get(number);
+    return this.loaded.get(number).get(of);
   }
 }
 
@@ -110,8 +117,13 @@ function listed(labels) {
   return typeof labels === "number" ? Array.from({ length: labels }, (_, at) => String(at)) : labels;
 }
 
-function keyOf(axes) {
-  return [...axes].sort((one, other) => one - other).join(",");
+function keyOf(axes, of) {
+  return of + ":" + [...axes].sort((one, other) => one - other).join(",");
+}
+
+// The quantities that a table has, by their places in the list; counts unless it says otherwise.
+function quantitiesOf(table) {
+  return table.quantities ?? [0];
 }
 
 // The numbers of one quantity of a table. A set is a list of label numbers for each axis; it stands for their sum.

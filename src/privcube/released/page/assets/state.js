@@ -19,11 +19,10 @@ export function readState(cube, hash) {
     const value = given.get(key);
     if (value !== null && (!CHOICES[key] || CHOICES[key].includes(value))) state[key] = value;
   }
-  if (!(Number(state.quantity) in cube.quantities)) state.quantity = "0";
   if (!/^(declared|label|(up|down)(:\d+)?)$/.test(state.sort)) state.sort = "declared";
   state.axes = numbersIn(given.get("axes"), cube.axes.length);
   const attributes = state.axes.map((at) => cube.axes[at].attribute);
-  if (given.get("axes") === null || new Set(attributes).size < attributes.length || !cube.resolve(state.axes)) state.axes = firstAxes(cube);
+  if (given.get("axes") === null || new Set(attributes).size < attributes.length || !cube.measures(state.axes).length) state.axes = firstAxes(cube);
   for (const at of state.axes) {
     const keep = given.get(`keep${at}`);
     const kept = keep === null ? [] : numbersIn(keep, cube.labelsOf[at].length);
