@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS = $$($(BIN)/python -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count()))(0)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint site package bench audit attack experiments docs clean
+.PHONY: help demo browser test check lint site package bench audit attack experiments docs clean
 
 help:
 	@echo "make demo    install privcube in .venv and run the main job on an example, in privcube-demo"

@@ -25,6 +25,30 @@ print()
 print(json.dumps(sorted(sys.modules)))
 """
 
+EXPLORE = """
+import json, sys, threading, urllib.request
+from privcube.cli.main import main
+from privcube.released.explorer.server import Server
+served = Server.serve_forever
+
+def ask(server):
+    def read():
+        for path in ("", "page.css", "page.js", "document.json", "tables/0.json"):
+            assert urllib.request.urlopen(server.url + path).status == 200
+        server.shutdown()
+    threading.Thread(target=read).start()
+    served(server)
+
+Server.serve_forever = ask
+sys.argv = ["privcube", "explore", {folder!r}, "--no-browser"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print()
+print(json.dumps(sorted(sys.modules)))
+"""
+
 
 def _loaded(run_tool: Tool, project: Path, code: str) -> set[str]:
     result = run_tool("python", "-c", code, folder=project)
@@ -100,6 +124,21 @@ def test_reading_a_release_loads_no_sensitive_module_and_no_large_library(
     privcube.Release(Measurements(plan, np.arange(6))).save(tmp_path / "out")
     arguments = command.format(tmp_path / "out", tmp_path / "out").split()
     modules = _loaded(run_tool, project, COMMAND.format(arguments=arguments))
+    assert not _sensitive(modules)
+    assert not _packages(modules) & {"pandas", "scipy", "polars", "clarabel"}
+
+
+def test_exploring_a_release_loads_no_sensitive_module(project: Path, run_tool: Tool, tmp_path: Path) -> None:
+    """Serving, too: every kind of path is asked for, as a browser does."""
+    import numpy as np
+
+    from privcube.model.measurements import Measurements
+
+    schema = privcube.Schema.from_sizes({"a": 2, "b": 3})
+    plan = privcube.plan(privcube.Workload.tables(schema, [("a", "b")]), privcube.PureDP(1), "marginals")
+    privcube.Release(Measurements(plan, np.arange(6))).save(tmp_path / "out")
+    modules = _loaded(run_tool, project, EXPLORE.format(folder=str(tmp_path / "out")))
+    assert "privcube.released.explorer.release_site" in modules
     assert not _sensitive(modules)
     assert not _packages(modules) & {"pandas", "scipy", "polars", "clarabel"}
 

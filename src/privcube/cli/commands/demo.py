@@ -35,9 +35,12 @@ def demo(folder: str) -> None:
     say("  spec.toml        the attributes, the requested tables, the privacy budget, the ledger")
     _steps(str(home / "spec.toml"), str(home / "out"))
     say()
+    say(f"The page of the release, to open in a browser: {home / 'out' / 'index.html'}")
+    say()
     say("Where to go from here:")
     spec, out = str(home / "spec.toml"), str(home / "out")
     ideas = (
+        (("privcube", "explore", out), "look at the tables in a browser"),
         (("cat", str(home / "out" / "PRIVACY.md")), "what is promised, and what is not"),
         (("privcube", "show", out), "all tables"),
         (("privcube", "ledger", spec), "what was spent and what is left"),

@@ -18,14 +18,16 @@ from privcube.accuracy.predictor import predictor
 from privcube.algebra.lattice import Floats, Integers
 from privcube.arrow import array_of
 from privcube.errors import ArtifactError, Plain
+from privcube.model.measures.measure import measure_of
 from privcube.model.plan import Plan
 from privcube.released.artifact.folder import CHECKSUMS, LARGEST_DOCUMENT, TABLES, Contents
 from privcube.released.artifact.manifest import stated_in
 from privcube.released.artifact.parquet_form import read_parquet
 from privcube.released.artifact.store import INDEX, MANIFEST, PLAN, STATEMENT, WORDS, read_plan, read_words
 from privcube.released.artifact.table_files import TableWriter, file_stems
+from privcube.released.artifact.whole_files import facts_in
 from privcube.released.explorer.server import Site, page_files
-from privcube.released.labels import COUNT, NUMBERS
+from privcube.released.labels import COUNT, MEANS, NUMBERS
 from privcube.released.page.document import page_document, table_numbers
 from privcube.released.page.html import script, served_page, style
 from privcube.released.page.numbers import to_digits
@@ -49,7 +51,7 @@ class _Tables:
         stated = stated_in(contents.document(MANIFEST))
         if stated["plan"] != self._plan.digest:
             raise ArtifactError(f"{MANIFEST}, plan", expected=f"the digest of {PLAN}", given=stated["plan"])
-        self._whole = "whole" in stated
+        self._whole, self._facts = "whole" in stated, bool(facts_in(stated))
         self._tables, self._stems = list(self._plan.workload), file_stems(self._plan.workload)
         self._writer = TableWriter(self._plan.workload.schema)
         words = read_words(contents, self._plan)
@@ -68,24 +70,33 @@ class _Tables:
 
     def _numbers(self, number: int) -> list[dict[str, Any]]:
         table = self._tables[number]
-        found = predictor(self._plan, [table])
+        found = None if self._facts else predictor(self._plan, [table])
         return table_numbers(self._plan, found, table, self._columns(number))
 
     def _columns(self, number: int) -> dict[str, Floats | Integers]:
         """The columns of a published table, in the form that this plan gives it."""
         name = f"{TABLES}/{self._stems[number]}.parquet"
         _require_unchanged(self._contents, name)
-        cells = self._plan.workload.sizes[number]
-        zeros: dict[str, Floats | Integers] = dict.fromkeys(NUMBERS, np.zeros(cells))
-        if self._whole:
-            zeros[COUNT] = np.zeros(cells, dtype=np.int64)
-        form = self._writer.parquet(self._tables[number], zeros)
-        content = self._contents.content(name, 2 * len(form) + 8 * cells * len(zeros) + _ROOM)
-        table = read_parquet(content, form, name).table
-        columns = {key: array_of(table[key]) for key in zeros}
-        if any(table[key].null_count for key in zeros) or not all(np.isfinite(own).all() for own in columns.values()):
-            raise ArtifactError(name, expected="finite numbers", given=Plain("others"))
-        return columns
+        cells, measured = self._plan.workload.sizes[number], measure_of(self._tables[number]) is not None
+        counts: dict[str, Floats | Integers] = {COUNT: np.zeros(cells, dtype=np.int64)} if self._whole else {}
+        plain: dict[str, Floats | Integers] = dict.fromkeys(NUMBERS, np.zeros(cells))
+        means: dict[str, Floats | Integers] = dict.fromkeys(MEANS, np.zeros(cells))
+        forms = [plain | counts] if not measured else [plain | means | counts, plain | means, plain | counts, plain]
+        problem: ArtifactError | None = None
+        for zeros in forms:  # a table of sums has means and counts where they are determined
+            form = self._writer.parquet(self._tables[number], zeros)
+            content = self._contents.content(name, 2 * len(form) + 8 * cells * len(zeros) + _ROOM)
+            try:
+                table = read_parquet(content, form, name).table
+            except ArtifactError as refused:
+                problem = problem or refused
+                continue
+            columns: dict[str, Floats | Integers] = {key: array_of(table[key]) for key in zeros if key not in means}
+            if not all(np.isfinite(own).all() for own in columns.values()):
+                raise ArtifactError(name, expected="finite numbers", given=Plain("others"))
+            return columns
+        assert problem is not None
+        raise problem
 
 
 def _errors(rows: Any, tables: int) -> list[float]:
