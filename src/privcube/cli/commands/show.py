@@ -162,7 +162,7 @@ def _shown_crossed(table: PublishedTable, across: str | None, rows: int) -> bool
     """Print a table by rows and columns, if it can be; numbers that are not to be trusted have a mark."""
     from privcube.errors import Plain, QueryError
     from privcube.released.labels import COUNT, MEANS
-    from privcube.released.presentation.texts import cross_tab, margin_of, number_text
+    from privcube.released.presentation.texts import cross_tab, number_text
 
     names = [column.name for column in table.columns]
     if across is not None and (len(names) != 2 or across not in names):
@@ -176,7 +176,7 @@ def _shown_crossed(table: PublishedTable, across: str | None, rows: int) -> bool
     for label, cells in zip(crossed.down.labels, crossed.cells, strict=True):
         fields = [
             f"{number_text(float(table.numbers['estimate'][cell]), table.decimals)} "
-            f"± {number_text(margin_of(table, cell), table.decimals)}{marks[table.trust[cell]]}"
+            f"± {number_text(float(table.margins[cell]), table.decimals)}{marks[table.trust[cell]]}"
             for cell in cells
         ]
         lines.append((label, *fields))
@@ -197,7 +197,7 @@ def _shown_crossed(table: PublishedTable, across: str | None, rows: int) -> bool
 def _show_long(table: PublishedTable, rows: int) -> None:
     """Print a table with one line per number, and bars if there is room for them."""
     from privcube.released.labels import COUNT, MEANS
-    from privcube.released.presentation.texts import long_rows, margin_of, number_text
+    from privcube.released.presentation.texts import long_rows, number_text
 
     shown, numbers = long_rows(table, rows or table.cells), table.numbers
     counted = (COUNT,) if COUNT in numbers else ()
@@ -205,7 +205,7 @@ def _show_long(table: PublishedTable, rows: int) -> None:
     lines = []
     for labels, cell in shown:
         fields = [number_text(float(numbers[name][cell]), table.decimals) for name in ("estimate", "std_error")]
-        margin = f"± {number_text(margin_of(table, cell), table.decimals)}"
+        margin = f"± {number_text(float(table.margins[cell]), table.decimals)}"
         means = [number_text(float(numbers[name][cell]), table.places[name]) for name in averaged]
         whole = [f"{numbers[name][cell]:,}" for name in counted]
         lines.append([*labels, *whole, fields[0], margin, fields[1], *means])
@@ -230,7 +230,7 @@ def _show_long(table: PublishedTable, rows: int) -> None:
 
 def _bars(ends: list[list[float]], width: int) -> list[str]:
     """Bars from zero: dark up to the lower end of an interval, light up to the upper one."""
-    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     dark, light = ("█", "░") if encoding.lower().startswith("utf") else ("#", "-")
     most = max([high for _, high in ends if math.isfinite(high)], default=0.0)
     if most <= 0:

@@ -12,7 +12,13 @@ from privcube.model.measures.measure import measure_of
 from privcube.model.publication.words import code_text
 from privcube.model.workload import Table, table_name
 from privcube.released.labels import axis_labels, column_names, labeled, shown_labels
-from privcube.released.presentation.numbers import RELIABILITY, decimals_by_column, published_numbers, reliability
+from privcube.released.presentation.numbers import (
+    RELIABILITY,
+    decimals_by_column,
+    published_numbers,
+    reliability,
+    rounded,
+)
 from privcube.released.release import Release, TableValues, number_columns
 
 
@@ -36,6 +42,7 @@ class PublishedTable:
     unit: str  # of the numbers: what is counted, or the measure that is added up
     columns: tuple[Column, ...]
     numbers: dict[str, Any]  # rounded; whole numbers are int64
+    margins: Any  # half-widths of intervals, rounded up
     trust: NDArray[np.int64]  # places in `RELIABILITY`
     places: dict[str, int]  # decimals of every column
 
@@ -86,6 +93,7 @@ def published(release: Release, values: TableValues) -> PublishedTable:
         unit=(words.unit or "records") if measure is None else words.axis_title(measure),
         columns=tuple(columns),
         numbers=published_numbers(numbers, places),
+        margins=rounded("high", values.margin.ravel(), places["estimate"]),
         trust=reliability(numbers, counts=measure is None),
         places=places,
     )

@@ -18,12 +18,6 @@ def number_text(number: float, decimals: int) -> str:
     return f"{number:z,.{decimals}f}" if math.isfinite(number) else "n/a"
 
 
-def margin_of(table: PublishedTable, cell: int) -> float:
-    """The half-width of the interval of a number, at least."""
-    estimate = table.numbers["estimate"][cell]
-    return float(max(table.numbers["high"][cell] - estimate, estimate - table.numbers["low"][cell]))
-
-
 @dataclass(frozen=True)
 class CrossTab:
     """A table by rows and columns: for each of them, its labels, and for each field the number of its cell."""

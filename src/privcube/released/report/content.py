@@ -12,7 +12,7 @@ from privcube.released.exports.notes import about, notes, title_of
 from privcube.released.presentation.codebook import codebook_rows
 from privcube.released.presentation.numbers import RELIABILITY
 from privcube.released.presentation.tables import PublishedTable
-from privcube.released.presentation.texts import cross_tab, long_rows, margin_of, number_text
+from privcube.released.presentation.texts import cross_tab, long_rows, number_text
 from privcube.released.release import Release
 
 MOST_TABLES: Final = 200  # of a report, so that it can be printed
@@ -131,7 +131,7 @@ def _chart(table: PublishedTable) -> list[Block]:
 
 def _with_margin(table: PublishedTable, cell: int) -> str:
     estimate = number_text(float(table.numbers["estimate"][cell]), table.decimals)
-    return f"{estimate} ± {number_text(margin_of(table, cell), table.decimals)}"
+    return f"{estimate} ± {number_text(float(table.margins[cell]), table.decimals)}"
 
 
 def _grid(table: PublishedTable) -> list[Block]:
