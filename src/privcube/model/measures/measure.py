@@ -94,7 +94,7 @@ def scale_of(schema: Schema, table: Table) -> float:
     (100.0, 1.0)
     """
     sums = (schema[entry.attribute].grid for entry in table if isinstance(entry, Axis) and entry.queries == "sum")
-    return prod([float(_scale(grid)) for grid in sums if grid is not None])
+    return prod([float(_scale(grid)) for grid in sums if grid is not None], start=1.0)
 
 
 def _scale(grid: Grid) -> Fraction:
