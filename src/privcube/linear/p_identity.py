@@ -27,7 +27,7 @@ from privcube.model.options import Effort
 
 LARGEST: Final = 300.0  # entry of Theta: keeps f well conditioned where the optimum drops single cells of I
 _ITERATIONS: Final = (600, 1_500)  # at most, for every start and for the best one; chosen empirically
-_WORK: Final[dict[Effort, float]] = {"fast": 1e7, "normal": 6e7, "thorough": 4e8}  # entries of Theta times iterations
+_WORK: Final[dict[Effort, float]] = {"fast": 5e6, "normal": 4e7, "thorough": 4e8}  # entries of Theta times iterations
 
 
 def p_identity(gram: Floats, starts: Sequence[Floats], effort: Effort = "fast") -> Floats:

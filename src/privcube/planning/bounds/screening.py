@@ -43,7 +43,7 @@ _PADDED: Final = 30e-9  # a pair of padded cells of an attribute, encoded in bit
 _PAIR: Final = 6e-9  # a pair of tables, times attributes
 _TREE: Final = 5e-4  # a choice of levels below a table, for a tree with and without bundles
 _RANGE: Final = 10e-6  # a cell of an attribute asked for by ranges
-_MATRIX: Final = 2.5e-3  # a cell, under Laplace noise
+_MATRIX: Final = 0.9e-3  # a cell, under Laplace noise
 _GAUSSIAN_MATRIX: Final = 4e-9  # a cell to the third power, under Gaussian noise
 _NARROWER: Final = 1 / 6  # at most, of the variance of whole-number Laplace noise: 1 / sinh^2 x > 1 / x^2 - 1 / 3
 

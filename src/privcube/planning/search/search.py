@@ -44,9 +44,9 @@ _MOST_WITH_GRAM: Final = 50_000  # residuals of a large workload for which Gram 
 _MOST_GRAMS: Final = 10  # Gram bundles to start from
 _MOST_BESIDE: Final = 3  # of the best plans without a Gram bundle that are tried beside one
 _BETTER: Final = 0.98  # times the error of the best start without a Gram bundle: what one with it must stay below
-_STARTS: Final = 0.6  # time for comparing starts of either kind, as a part of the time of a run
+_STARTS: Final[dict[Effort, float]] = {"fast": 0.3, "normal": 1.5, "thorough": 5.0}  # seconds for comparing starts
 _LEAST_FOR_STARTS: Final = 0.15  # seconds: however short a search, its plan is no worse than simple ones
-_TEMPLATE: Final = 0.35  # time for the template, as a part of the time of a run
+_TEMPLATE: Final = 0.3  # time for the template, as a part of the time of a run
 _MANY_TABLES: Final = 600  # greedy coverings of more take longer than a fast search
 _MOST_SPOKEN: Final = 3_000_000  # tables times residuals: limits the size of the arrays of a search
 
@@ -81,7 +81,7 @@ def search_plan(
     known += template(choices, _TEMPLATE * part * seconds_of(options.effort), check)
     simple = starts(choices, workload, coverings, known, check)
     before = [[_start_of(choices, made)] for made in also]
-    time_for_starts = max(_LEAST_FOR_STARTS, _STARTS * part * seconds_of(options.effort))
+    time_for_starts = max(_LEAST_FOR_STARTS, part * _STARTS[options.effort])
     by_law = ranked(choices, [_with_laws(choices, bundles) for bundles in simple], time_for_starts, check)
     first = sorted([*ranked(choices, before), *by_law], key=lambda each: each.error)
     candidates = sorted(
