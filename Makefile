@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS = $$($(BIN)/python -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count()))(0)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo browser test check lint site package bench audit attack experiments docs clean
+.PHONY: help demo test check lint site package bench audit attack experiments docs clean
 
 help:
 	@echo "make demo    install privcube in .venv and run the main job on an example, in privcube-demo"
@@ -47,13 +47,17 @@ demo: $(VENV)/.runtime
 	@rm -rf privcube-demo
 	@$(BIN)/privcube demo privcube-demo
 
-# R reads a release in one test, which is skipped where R is not there and may not be installed.
-$(VENV)/.r: $(BIN)/python
-	@command -v Rscript >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends r-base-core >/dev/null 2>&1; } || true
+# Chromium opens pages in tests, which fail without it; R reads a release in one test, which is skipped without it.
+$(VENV)/.programs: $(BIN)/python
+	@missing=; command -v chromium >/dev/null || missing="chromium fonts-dejavu-core"; command -v Rscript >/dev/null || missing="$$missing r-base-core"; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing $$missing for tests"; export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq >/dev/null 2>&1; \
+	  for program in $$missing; do apt-get install -y -qq --no-install-recommends $$program >/dev/null 2>&1 || echo "$$program could not be installed"; done; \
+	fi
 	@touch $@
 
-test: $(VENV)/.development $(VENV)/.r
+test: $(VENV)/.development $(VENV)/.programs
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 lint: $(VENV)/.development
