@@ -33,8 +33,9 @@ from privcube.model.workload import Axis, Entry, Table, Workload, canonical, tab
 from privcube.progress import Progress, silent
 from privcube.released.labels import COUNT, SHARES, axis_labels, column_names, labeled
 from privcube.released.means import Mean, cells_of, mean_of, means_of, part_and_whole
+from privcube.released.quantiles import Quantile, checked_part, contiguous, quantile_in
 from privcube.released.ratios import Ratios, Share, places_over, share_of, shares_of
-from privcube.released.selection import Selection, at_level, selected_cells
+from privcube.released.selection import Selection, at_level, selected_weights
 from privcube.released.values import Answer as Answer
 from privcube.released.values import TableValues as TableValues
 from privcube.released.values import number_columns as number_columns
@@ -248,6 +249,43 @@ class Release:
         table, (part, whole) = self._asked([where, of])
         return share_of(self._predictor, table, self._estimate(table), part * whole, whole, confidence)
 
+    def quantile(
+        self,
+        attribute: str,
+        part: float = 0.5,
+        where: Mapping[str, Selection] = MappingProxyType({}),
+        *,
+        confidence: float = 0.95,
+    ) -> Quantile:
+        """Where a part of the records is reached in the order of an attribute: by default, the median.
+
+        For bins it is a number, with even spacing within a bin; for other ordered attributes, a label. It comes with an
+        interval, and is not determined if there may be no records that meet `where`.
+
+        >>> import pyarrow
+        >>> from privcube import Attribute, PureDP, Schema, Workload, plan, release
+        >>> schema = Schema([Attribute("age", bins=[0, 10, 20, 30, 40])])
+        >>> data = pyarrow.table({"age": [5, 12, 14, 16, 18, 25, 25, 35]})
+        >>> made = release(plan(Workload.prefixes(schema, ["age"]), PureDP(1000)), data)
+        >>> round(made.quantile("age").estimate, 1)
+        17.5
+        """
+        own, part = self.workload.schema[attribute], checked_part(part)
+        if not own.ordered or own.is_measure:
+            raise QueryError(f"quantile of {attribute!r}", expected="an ordered attribute, such as one with bins")
+        masks = {
+            name: selected_weights(self.workload.schema[name], selection)[None] for name, selection in where.items()
+        }
+        partitions = [np.asarray(own.partition(level).group_of) for level in (None, *own.level_names)]
+        for groups in partitions:  # each group has a number of its own, so that no coarser level fits
+            if not contiguous(groups[: own.ordered_cells]):
+                continue
+            rows = np.vstack([1.0 + groups, masks.get(own.name, np.ones((1, own.cells)))])
+            table, parts = self._at_levels({**masks, own.name: rows})
+            if self._predictor.determines(table):
+                break
+        return quantile_in(self._predictor, own, table, self._estimate(table), parts, part, confidence)
+
     def whole(
         self,
         effort: str = "normal",
@@ -355,21 +393,24 @@ class Release:
         chosen = dict(measured)  # per attribute, a row of weights on cells for each query
         for number, where in enumerate(wheres):
             for name, selection in where.items():
-                attribute = schema[name]
-                if attribute.is_measure:
-                    raise QueryError(name, expected="an attribute: a measure is added up, not selected by")
-                cells = selected_cells(attribute, selection)
-                rows = chosen.setdefault(name, np.ones((len(wheres), attribute.cells)))
-                rows[number] = 0.0
-                rows[number, cells] = 1.0
-        parts: list[tuple[str | Axis, Floats]] = [(name, chosen[name]) for name in schema.names if name in chosen]
+                rows = chosen.setdefault(name, np.ones((len(wheres), schema[name].cells)))
+                rows[number] = selected_weights(schema[name], selection)
+        table, parts = self._at_levels(chosen)
+        weights: list[Floats] = [np.ones(()) for _ in wheres]
+        for rows in parts:
+            weights = [np.multiply.outer(own, row) for own, row in zip(weights, rows, strict=True)]
+        return table, weights
+
+    def _at_levels(self, chosen: Mapping[str, Floats]) -> tuple[Table, list[Floats]]:
+        """A table with these attributes, and rows of weights on its cells, or on groups if cells were not measured."""
+        parts: list[tuple[str | Axis, Floats]] = [
+            (name, chosen[name]) for name in self.workload.schema.names if name in chosen
+        ]
         coarser = [at_level(self.plan.frame, entry, own) for entry, own in parts]
         of_cells, of_groups = (tuple([entry for entry, _ in some]) for some in (parts, coarser))
-        by_levels = not self._predictor.determines(of_cells) and self._predictor.determines(of_groups)
-        weights: list[Floats] = [np.ones(()) for _ in wheres]
-        for _, rows in coarser if by_levels else parts:
-            weights = [np.multiply.outer(own, row) for own, row in zip(weights, rows, strict=True)]
-        return (of_groups if by_levels else of_cells), weights
+        if not self._predictor.determines(of_cells) and self._predictor.determines(of_groups):
+            return of_groups, [own for _, own in coarser]
+        return of_cells, [own for _, own in parts]
 
     def _refused(self, table: Table) -> QueryError:
         """An error that lists the tables with the most similar attributes first."""

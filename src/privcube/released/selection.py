@@ -46,6 +46,15 @@ def selected_cells(attribute: Attribute, selection: Selection) -> list[int]:
     return _cells(attribute, [selection])
 
 
+def selected_weights(attribute: Attribute, selection: Selection) -> Floats:
+    """A selection as weights on the cells of an attribute, 0 or 1; a measure has no cells to select."""
+    if attribute.is_measure:
+        raise QueryError(attribute.name, expected="an attribute: a measure is added up, not selected by")
+    weights = np.zeros(attribute.cells)
+    weights[selected_cells(attribute, selection)] = 1.0
+    return weights
+
+
 def _cells(attribute: Attribute, wanted: Sequence[object]) -> list[int]:
     """The cells of labels; True and 1 are different labels."""
     labels = attribute.labels

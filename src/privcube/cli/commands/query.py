@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,8 @@ from privcube.cli.output import percent, places_for, say, say_json
 
 if TYPE_CHECKING:
     from privcube.released.means import Mean
+    from privcube.released.quantiles import Quantile
+    from privcube.released.ratios import Share
     from privcube.released.release import Answer
 
 
@@ -25,9 +28,33 @@ if TYPE_CHECKING:
     help="The probability that the interval contains the true count.",
 )
 @click.option("--measure", help="Ask for the sum and the mean of a measure instead of the count.")
+@click.option(
+    "--share-of",
+    multiple=True,
+    metavar="CONDITION",
+    shell_complete=completion.conditions,
+    help="Give the share among records with this condition (repeatable), or among all.",
+)
+@click.option("--median", metavar="ATTRIBUTE", help="Give the median of an ordered attribute.")
+@click.option(
+    "--quantile",
+    nargs=2,
+    type=(str, float),
+    metavar="ATTRIBUTE PART",
+    help="Give any quantile: age 0.9 is the age that nine out of ten are below.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
-def query(folder: str, condition: tuple[str, ...], confidence: float, measure: str | None, as_json: bool) -> None:
-    """Ask a release for one count, or for a sum and a mean.
+def query(
+    folder: str,
+    condition: tuple[str, ...],
+    confidence: float,
+    measure: str | None,
+    share_of: tuple[str, ...],
+    median: str | None,
+    quantile: tuple[str, float] | None,
+    as_json: bool,
+) -> None:
+    """Ask a release for one count, share or quantile, or for a sum and a mean.
 
     Estimates the number of records that meet every CONDITION, from the release in DIR; no data is read.
 
@@ -39,19 +66,54 @@ def query(folder: str, condition: tuple[str, ...], confidence: float, measure: s
       rooms=2..4               whole numbers and ordered labels: from 2 to 4, both included
       age.stage="[0, 15)"      a group, or several, of a level
 
-    Without conditions, all records are counted. The standard error is exact for any set of conditions.
+    Without conditions, all records are counted. The standard error is exact for any set of conditions. With --share-of
+    it is the part of these records that also meet every CONDITION; "not determined" if there may be none of them.
+    With --median or --quantile, it is that of an attribute with an order, among the records that meet all conditions.
 
     \b
     Example:
       privcube query out sex=female age=15..65
       privcube query out ward=surgery outcome=died --confidence 0.99
       privcube query out ward=surgery --measure days
+      privcube query out outcome=died --share-of ward=surgery
+      privcube query out sex=female --share-of all
+      privcube query out ward=surgery --median age
     """
     from privcube.cli.conditions import conditions_from
     from privcube.released.release import Release
 
     release = Release.open(folder)
     where = conditions_from(release.workload.schema, condition)
+    if sum([bool(share_of), median is not None, quantile is not None, measure is not None]) > 1:
+        asked = "--measure, --share-of, --median and --quantile"
+        raise click.UsageError(f"{asked} ask for different answers: use one of them")
+    if median is not None or quantile is not None:
+        attribute, part = quantile or (median or "", 0.5)
+        found = release.quantile(attribute, part, where, confidence=confidence)
+        if as_json:
+            ends = {name: _plain(getattr(found, name)) for name in ("estimate", "low", "high")}
+            known = {"conditions": list(condition), "attribute": attribute, "part": part}
+            say_json({**known, **ends, "cells": list(found.cells or ()), "confidence": confidence})
+        else:
+            show_quantile(found, attribute, condition)
+        return
+    if share_of:
+        among = () if share_of == ("all",) else share_of
+        share = release.share(where, conditions_from(release.workload.schema, among), confidence=confidence)
+        if as_json:
+            say_json(
+                {
+                    "conditions": list(condition),
+                    "share_of": list(among),
+                    **{
+                        name: getattr(share, name) if share.determined else None for name in ("estimate", "low", "high")
+                    },
+                    "confidence": confidence,
+                }
+            )
+        else:
+            show_share(share, condition, among)
+        return
     answer = release.query(where, measure=measure, confidence=confidence)
     mean = None if measure is None else release.mean(measure, where, confidence=confidence)
     if as_json:
@@ -86,3 +148,43 @@ def show_answer(answer: Answer, conditions: tuple[str, ...], what: str = "Count"
     say(f"Estimate    {answer.estimate:z,.{places}f} ± {answer.high - answer.estimate:,.{places}f}")
     say(f"Interval    {answer.low:z,.{places}f} to {answer.high:z,.{places}f}, with {sure} confidence")
     say(f"Std. error  {answer.std_error:,.{places}f}")
+
+
+def show_share(share: Share, conditions: tuple[str, ...], among: tuple[str, ...]) -> None:
+    """Print a share for people."""
+    sure = percent(share.confidence)
+    say(f"Share of    {', '.join(conditions) or 'all records'}")
+    say(f"Among       {', '.join(among) or 'all records'}")
+    if share.determined:
+        say(f"Estimate    {100 * share.estimate:.2f} %")
+        say(f"Interval    {100 * share.low:.2f} % to {100 * share.high:.2f} %, with {sure} confidence")
+    else:
+        say(f"Estimate    not determined: with {sure} confidence, there may be no such records")
+
+
+def show_quantile(found: Quantile, attribute: str, conditions: tuple[str, ...]) -> None:
+    """Print a quantile for people."""
+    sure = percent(found.confidence)
+    say(f"{'Median of ' if found.part == 0.5 else f'{found.part:g} of'.ljust(10)}  {attribute}")
+    say(f"Among       {', '.join(conditions) or 'all records'}")
+    if found.cells is None:
+        say(f"Estimate    not determined: with {sure} confidence, there may be no such records")
+        return
+    first, last = found.cells
+    if isinstance(found.estimate, float):
+        say(f"Estimate    {_number(found.estimate)}, if values are spread evenly within bins")
+        say(f"Interval    {_number(found.low)} to {_number(found.high)}, with {sure} confidence")
+        say(f"Bins        {first}" + ("" if first == last else f" to {last}"))
+    else:
+        say(f"Estimate    {found.estimate}")
+        say(f"Interval    {first}" + ("" if first == last else f" to {last}") + f", with {sure} confidence")
+
+
+def _number(end: Any) -> str:
+    """An end of an interval; one in a bin without a bound has none."""
+    return "no bound" if math.isinf(end) else f"{end:,.4g}" if abs(end) < 1000 else f"{end:,.0f}"
+
+
+def _plain(end: Any) -> Any:
+    """An end for JSON, which has no infinity."""
+    return None if isinstance(end, float) and math.isinf(end) else end

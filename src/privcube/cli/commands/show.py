@@ -14,6 +14,7 @@ from privcube.cli.output import count_of, percent, say, say_columns, say_json, s
 
 if TYPE_CHECKING:
     from privcube.released.presentation.tables import PublishedTable
+    from privcube.released.ratios import Ratios
     from privcube.released.release import Release, TableValues
 
 _SHORTEST_BAR: Final = 10  # characters that bars need, to tell anything
@@ -42,6 +43,12 @@ _MOST_CELLS: Final = 20_000_000  # of a table to show, so that it fits in memory
 )
 @click.option("--columns", "across", metavar="NAME", help="The attribute whose values go across, of a table of two.")
 @click.option("--long", "is_long", is_flag=True, help="One line for each number, also of a table of two attributes.")
+@click.option(
+    "--shares",
+    multiple=True,
+    metavar="OF",
+    help="Percentages as well: of the total, the row, the column, or adding up over an attribute (repeatable).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def show(
     folder: str,
@@ -50,6 +57,7 @@ def show(
     rows: int,
     across: str | None,
     is_long: bool,
+    shares: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Show the tables of a release, or one with error bars.
@@ -68,14 +76,17 @@ def show(
       privcube show out sex age.stage
       privcube show out sex age --columns sex
       privcube show out "sex x age by stage" --long --confidence 0.99
+      privcube show out sex ward --shares row
     """
     from privcube.released.release import Release
 
     release = Release.open(folder)
+    if not table and shares:
+        raise click.UsageError("--shares needs a table, such as: privcube show out sex --shares total")
     if not table:
         _list(release, rows, as_json)
         return
-    values = _values(release, table, confidence)
+    values = _values(release, table, confidence, shares)
     if as_json:
         say_json(table_document(release, values, confidence))
     else:
@@ -114,7 +125,7 @@ def _list(release: Release, rows: int, as_json: bool) -> None:
         say(f"... and {count_of(len(tables) - len(found), 'more table')} (--rows 0 lists all)")
 
 
-def _values(release: Release, words: tuple[str, ...], confidence: float) -> TableValues:
+def _values(release: Release, words: tuple[str, ...], confidence: float, shares: tuple[str, ...]) -> TableValues:
     from privcube.errors import Plain, QueryError
     from privcube.model.workload import canonical, table_cells, table_name
 
@@ -124,7 +135,8 @@ def _values(release: Release, words: tuple[str, ...], confidence: float) -> Tabl
     if cells > _MOST_CELLS:
         expected = f"a table of at most {_MOST_CELLS:,} cells"
         raise QueryError(table_name(table), expected=expected, given=Plain(count_of(cells, "cell")))
-    return release.values(table, confidence)
+    asked = shares[0] if len(shares) == 1 else shares or None
+    return release.values(table, confidence, asked)
 
 
 def show_table(
@@ -144,14 +156,17 @@ def show_table(
     table, sure = published(release, values), percent(confidence)
     say_prose(f"{table.title}: {count_of(table.cells, 'cell')}; each margin holds with {sure} confidence")
     say()
-    if is_long or not _shown_crossed(table, across, rows):
-        _show_long(table, rows)
+    if is_long or values.shares is not None or not _shown_crossed(table, across, rows):
+        _show_long(table, rows, values.shares)
     if float(values.estimate.min()) < 0 and measure_of(values.table) is None:
         say()
         say_prose("Negative numbers are small counts with noise; they are kept so that sums are right on average.")
     if values.count is not None:
         say()
         say_prose("Counts are whole numbers that can occur together. Margins are those of the estimates.")
+    if values.shares is not None:
+        say()
+        say_prose(f"Each share is in its range with {sure} confidence.{_undetermined(values.shares)}")
     if table.cells > 1:
         together = number_text(float(values.margin_all.max()), table.decimals)
         say()
@@ -194,7 +209,25 @@ def _shown_crossed(table: PublishedTable, across: str | None, rows: int) -> bool
     return True
 
 
-def _show_long(table: PublishedTable, rows: int) -> None:
+def _undetermined(shares: Ratios) -> str:
+    """How many shares are not determined, if any."""
+    unknown = sum(low != low for low in shares.low.ravel().tolist())
+    if not unknown:
+        return ""
+    is_all = unknown == shares.low.size
+    which = "All shares" if is_all else f"{count_of(unknown, 'share')}"
+    return f" {which} {'is' if unknown == 1 and not is_all else 'are'} not determined: there may be no such records."
+
+
+def _share_texts(shares: Ratios | None, cell: int) -> list[str]:
+    """A share and its range as percentages; empty where it is not determined, nothing if none were asked for."""
+    if shares is None:
+        return []
+    found = [float(array.ravel()[cell]) for array in (shares.estimate, shares.low, shares.high)]
+    return ["" if found[1] != found[1] else f"{100 * each:.1f} %" for each in found]
+
+
+def _show_long(table: PublishedTable, rows: int, shares: Ratios | None) -> None:
     """Print a table with one line per number, and bars if there is room for them."""
     from privcube.released.labels import COUNT, MEANS
     from privcube.released.presentation.texts import long_rows, number_text
@@ -208,9 +241,10 @@ def _show_long(table: PublishedTable, rows: int) -> None:
         margin = f"± {number_text(float(table.margins[cell]), table.decimals)}"
         means = [number_text(float(numbers[name][cell]), table.places[name]) for name in averaged]
         whole = [f"{numbers[name][cell]:,}" for name in counted]
-        lines.append([*labels, *whole, fields[0], margin, fields[1], *means])
+        lines.append([*labels, *whole, fields[0], margin, fields[1], *means, *_share_texts(shares, cell)])
     titles = [column.title for column in table.columns]
     header = [*titles, *counted, "estimate", "margin", "std. error", *("mean", "from", "to")[: len(averaged)]]
+    header += [] if shares is None else ["share", "from", "to"]
     words = table.reliability()
     ragged = 0
     if any(words[cell] != "ok" for _, cell in shown):
@@ -243,13 +277,13 @@ def _bars(ends: list[list[float]], width: int) -> list[str]:
 
 
 def table_document(release: Release, values: TableValues, confidence: float) -> dict[str, Any]:
-    """A table as a document for programs."""
+    """A table as a document for programs; means and shares that are not determined are null."""
     from privcube.model.workload import Axis, table_name
-    from privcube.released.labels import MEANS, labeled
+    from privcube.released.labels import MEANS, SHARES, labeled
     from privcube.released.release import number_columns
 
     names = [Axis.of(entry).name for entry in labeled(values.table)]
-    means = {name: own.tolist() for name, own in number_columns(values).items() if name in MEANS}
+    means = {name: own.tolist() for name, own in number_columns(values).items() if name in (*MEANS, *SHARES)}
     return {
         "table": table_name(values.table),
         "title": release.words.table_title(values.table),
