@@ -25,6 +25,7 @@ STUDIES: Final = (
     "runtime",
     "scaling",
     "peers",
+    "measures",
     "whole",
     "page",
 )  # the page reads the others

@@ -91,7 +91,8 @@ def _paper(folder: Path, quick: bool) -> list[str]:
 def _systems(folder: Path, quick: bool) -> list[str]:
     """For those who choose a system; nothing if the study was not run."""
     words = _other(folder, "peers", "Compared with other systems")
-    return ["# Other systems", words, _made("peers", quick)] if words else []
+    sums = _other(folder, "measures", "Sums and means")
+    return ["# Other systems", words, sums, _made("peers", quick)] if words or sums else []
 
 
 def _data_note(accuracy: Rows) -> str:
