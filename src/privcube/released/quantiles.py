@@ -13,7 +13,7 @@ See THEORY section 11.4.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -24,8 +24,10 @@ from privcube.accuracy.predictor import Predictor
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import QueryError
 from privcube.model.attribute import Attribute
+from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table
 from privcube.released.labels import Label
+from privcube.released.selection import Selection, selected_weights
 
 _MOST_TESTS: Final = 64  # ends of cells that are all tested; of more cells, so many first, then those beside the ends
 _ROUNDING: Final = 1e-6  # added to half-widths, as to those of counts
@@ -69,6 +71,27 @@ def checked_part(part: float) -> float:
     if isinstance(part, bool) or not isinstance(part, int | float) or not 0 < part < 1:
         raise QueryError("quantile", expected="a number above 0 and below 1, such as 0.5 for the median", given=part)
     return float(part)
+
+
+def ordered_attribute(schema: Schema, name: str) -> Attribute:
+    """The attribute, if its values have an order."""
+    found = schema[name]
+    if not found.ordered or found.is_measure:
+        raise QueryError(f"quantile of {name!r}", expected="an ordered attribute, such as one with bins")
+    return found
+
+
+def selections(schema: Schema, attribute: Attribute, where: Mapping[str, Selection]) -> Iterator[dict[str, Floats]]:
+    """Weights on the cells of attributes, for the cells of one and then for each of its levels that is in order.
+
+    Its first row gives each group a number of its own, so that no coarser level fits.
+    """
+    masks = {name: selected_weights(schema[name], selection)[None] for name, selection in where.items()}
+    wanted = masks.get(attribute.name, np.ones((1, attribute.cells)))
+    for level in (None, *attribute.level_names):
+        groups = np.asarray(attribute.partition(level).group_of)
+        if contiguous(groups[: attribute.ordered_cells]):
+            yield {**masks, attribute.name: np.vstack([1.0 + groups, wanted])}
 
 
 def contiguous(groups: Integers) -> bool:

@@ -15,7 +15,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -33,11 +33,13 @@ from privcube.model.workload import Axis, Entry, Table, Workload, canonical, tab
 from privcube.progress import Progress, silent
 from privcube.released.labels import COUNT, SHARES, axis_labels, column_names, labeled
 from privcube.released.means import Mean, cells_of, mean_of, means_of, part_and_whole
-from privcube.released.quantiles import Quantile, checked_part, contiguous, quantile_in
+from privcube.released.quantiles import Quantile, checked_part, ordered_attribute, quantile_in, selections
 from privcube.released.ratios import Ratios, Share, places_over, share_of, shares_of
 from privcube.released.selection import Selection, at_level, selected_weights
 from privcube.released.values import Answer as Answer
+from privcube.released.values import Form as Form
 from privcube.released.values import TableValues as TableValues
+from privcube.released.values import in_form
 from privcube.released.values import number_columns as number_columns
 from privcube.released.values import share_columns as share_columns
 from privcube.released.whole.facts import Facts, checked_facts, predictor_given
@@ -49,12 +51,9 @@ if TYPE_CHECKING:
 
     from privcube.released.whole.release import WholeRelease
 
-Form = Literal["pandas", "polars", "pyarrow"]
-
 _EVERYBODY: Final[Mapping[str, Selection]] = MappingProxyType({})
 _MOST_SHOWN: Final = 50  # tables shown in a notebook, to keep its output short
 _ROUNDING: Final = 1e-6  # added to intervals, so that rounding of an estimate does not put a true count outside
-_AS_PANDAS: Final = 'a table as a pandas data frame (form="pyarrow" works without pandas, form="polars" with polars)'
 
 
 class Release:
@@ -162,17 +161,7 @@ class Release:
         for name, own, place in zip(column_names(found.table, also), labels, places, strict=True):
             columns[name] = [own[at] for at in place]
         columns |= number_columns(found)
-        if form == "pandas":
-            return load("pandas", extra="pandas", purpose=_AS_PANDAS).DataFrame(columns)
-        for name in also:  # missing, where data frames have NaN
-            columns[name] = [None if np.isnan(share) else share for share in columns[name].tolist()]
-        if form == "polars":
-            return load("polars", extra="polars", purpose="tables as polars").DataFrame(columns)
-        if form == "pyarrow":
-            import pyarrow
-
-            return pyarrow.table(columns)
-        raise QueryError("form", expected="a known form", given=form, available=("pandas", "polars", "pyarrow"))
+        return in_form(columns, form, also)
 
     def to_xarray(self, table: Sequence[Entry] | str, *, confidence: float = 0.95) -> xarray.Dataset:
         """A table as an xarray Dataset with `estimate`, `std_error`, `low` and `high`, to slice and sum by label."""
@@ -235,16 +224,7 @@ class Release:
     ) -> Share:
         """The part of the records that meet `of` (by default, all) which also meet `where`, with an interval.
 
-        `release.share({"sex": "F"}, of={"age": [30, 40]})` is the part of women among those from 30 to below 40. It is
-        not determined, and NaN, if there may be none of these.
-
-        >>> import pyarrow
-        >>> from privcube import PureDP, Schema, Workload, plan, release
-        >>> schema = Schema.from_sizes({"a": 2, "b": 2})
-        >>> data = pyarrow.table({"a": [0, 0, 0, 1], "b": [0, 1, 1, 1]})
-        >>> made = release(plan(Workload.all_kway(schema, 2), PureDP(1000)), data)
-        >>> round(made.share({"b": 1}, of={"a": 0}).estimate, 2)
-        0.67
+        {"sex": "F"} of {"age": [30, 40]} is the part of women among those from 30 to below 40; NaN if not determined.
         """
         table, (part, whole) = self._asked([where, of])
         return share_of(self._predictor, table, self._estimate(table), part * whole, whole, confidence)
@@ -259,29 +239,11 @@ class Release:
     ) -> Quantile:
         """Where a part of the records is reached in the order of an attribute: by default, the median.
 
-        For bins it is a number, with even spacing within a bin; for other ordered attributes, a label. It comes with an
-        interval, and is not determined if there may be no records that meet `where`.
-
-        >>> import pyarrow
-        >>> from privcube import Attribute, PureDP, Schema, Workload, plan, release
-        >>> schema = Schema([Attribute("age", bins=[0, 10, 20, 30, 40])])
-        >>> data = pyarrow.table({"age": [5, 12, 14, 16, 18, 25, 25, 35]})
-        >>> made = release(plan(Workload.prefixes(schema, ["age"]), PureDP(1000)), data)
-        >>> round(made.quantile("age").estimate, 1)
-        17.5
+        A number for bins, else a label, with an interval; not determined if there may be no records that meet `where`.
         """
-        own, part = self.workload.schema[attribute], checked_part(part)
-        if not own.ordered or own.is_measure:
-            raise QueryError(f"quantile of {attribute!r}", expected="an ordered attribute, such as one with bins")
-        masks = {
-            name: selected_weights(self.workload.schema[name], selection)[None] for name, selection in where.items()
-        }
-        partitions = [np.asarray(own.partition(level).group_of) for level in (None, *own.level_names)]
-        for groups in partitions:  # each group has a number of its own, so that no coarser level fits
-            if not contiguous(groups[: own.ordered_cells]):
-                continue
-            rows = np.vstack([1.0 + groups, masks.get(own.name, np.ones((1, own.cells)))])
-            table, parts = self._at_levels({**masks, own.name: rows})
+        own, part = ordered_attribute(self.workload.schema, attribute), checked_part(part)
+        for chosen in selections(self.workload.schema, own, where):
+            table, parts = self._at_levels(chosen)
             if self._predictor.determines(table):
                 break
         return quantile_in(self._predictor, own, table, self._estimate(table), parts, part, confidence)
@@ -403,9 +365,8 @@ class Release:
 
     def _at_levels(self, chosen: Mapping[str, Floats]) -> tuple[Table, list[Floats]]:
         """A table with these attributes, and rows of weights on its cells, or on groups if cells were not measured."""
-        parts: list[tuple[str | Axis, Floats]] = [
-            (name, chosen[name]) for name in self.workload.schema.names if name in chosen
-        ]
+        names = [name for name in self.workload.schema.names if name in chosen]
+        parts: list[tuple[str | Axis, Floats]] = [(name, chosen[name]) for name in names]
         coarser = [at_level(self.plan.frame, entry, own) for entry, own in parts]
         of_cells, of_groups = (tuple([entry for entry, _ in some]) for some in (parts, coarser))
         if not self._predictor.determines(of_cells) and self._predictor.determines(of_groups):

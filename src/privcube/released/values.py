@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
+from privcube.errors import QueryError
+from privcube.extras import load
 from privcube.model.workload import Table
 from privcube.released.labels import COUNT, MEANS, NUMBERS, SHARES
 from privcube.released.ratios import Ratios
+
+Form = Literal["pandas", "polars", "pyarrow"]
+
+_AS_PANDAS: Final = 'a table as a pandas data frame (form="pyarrow" works without pandas, form="polars" with polars)'
 
 
 @dataclass(frozen=True)
@@ -59,3 +69,18 @@ def share_columns(values: TableValues) -> dict[str, Floats]:
     found = values.shares
     columns = (found.estimate, found.low, found.high, found.low_all, found.high_all)
     return {name: column.ravel() for name, column in zip(SHARES, columns, strict=True)}
+
+
+def in_form(columns: dict[str, Any], form: Form, shares: Sequence[str]) -> Any:
+    """Columns as a data frame; shares that are not determined are NaN in pandas and missing in other forms."""
+    if form == "pandas":
+        return load("pandas", extra="pandas", purpose=_AS_PANDAS).DataFrame(columns)
+    for name in shares:
+        columns[name] = [None if np.isnan(share) else share for share in columns[name].tolist()]
+    if form == "polars":
+        return load("polars", extra="polars", purpose="tables as polars").DataFrame(columns)
+    if form == "pyarrow":
+        import pyarrow
+
+        return pyarrow.table(columns)
+    raise QueryError("form", expected="a known form", given=form, available=("pandas", "polars", "pyarrow"))
