@@ -39,7 +39,7 @@ from privcube.released.selection import Selection, at_level, selected_weights
 from privcube.released.values import Answer as Answer
 from privcube.released.values import Form as Form
 from privcube.released.values import TableValues as TableValues
-from privcube.released.values import in_form
+from privcube.released.values import in_form as _in_form
 from privcube.released.values import number_columns as number_columns
 from privcube.released.values import share_columns as share_columns
 from privcube.released.whole.facts import Facts, checked_facts, predictor_given
@@ -161,7 +161,7 @@ class Release:
         for name, own, place in zip(column_names(found.table, also), labels, places, strict=True):
             columns[name] = [own[at] for at in place]
         columns |= number_columns(found)
-        return in_form(columns, form, also)
+        return _in_form(columns, form, also)
 
     def to_xarray(self, table: Sequence[Entry] | str, *, confidence: float = 0.95) -> xarray.Dataset:
         """A table as an xarray Dataset with `estimate`, `std_error`, `low` and `high`, to slice and sum by label."""
