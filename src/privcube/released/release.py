@@ -150,8 +150,6 @@ class Release:
         >>> made = release(plan(Workload.tables(schema, [("area",)]), PureDP(1000)), records)
         >>> made.table([("area", "region")])[["area by region", "estimate"]].round().to_dict("list")
         {'area by region': ['x', 'y'], 'estimate': [3.0, 1.0]}
-        >>> made.table("area", shares="total")["share"].round(2).tolist()
-        [0.25, 0.5, 0.25]
         """
         found = self.values(table, confidence, shares)
         columns: dict[str, Any] = {}
