@@ -11,7 +11,7 @@ dearest of all cases are added, until none costs much more than those in play. D
 case costs makes them keep every constraint. For any weights m of the cases that sum to 1, the mean ratio r_g(m) gives a
 single constraint, which is weaker, and by Hoelder's inequality a lower bound on the error,
   (sum_g (a_g r_g(m)^p)^(1/(p+1)))^(p+1).
-The barrier's own weights make it a certificate.
+The barrier's own weights make it a certificate. Where very many cases are alike and matter, all of them are weighted.
 
 Other tasks, such as the least largest error, are solved for a single constraint again and again (`Replaced.solved`).
 The slope of their bound in the weight of a case is what that case costs, so weights are multiplied by powers of costs.
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -37,8 +37,11 @@ from privcube.model.privacy.guarantee import Guarantee, PureDP
 
 _CLOSE: Final = 3e-4  # error over the lower bound, minus 1: far below any effect on a choice between plans
 _ADDED: Final = 24  # cases put in play at a time
+_MOST_IN_PLAY: Final = 100  # cases; beyond that, weighting all of them is quicker
+_ROUNDS_OF_ALL: Final = 100  # of that
 _TIMES: Final = 60  # that cases are put in play: a safeguard
 _SHARPER: Final = 8.0  # factor by which the barrier becomes steeper
+_BARRIERS: Final = 30  # times that it does: a safeguard
 _NEWTON: Final = 40  # steps for one barrier: a safeguard
 _MOVED: Final = 0.01  # squared length of a Newton step that ends them
 _RIDGE: Final = 1e-13  # keeps systems of cases that cost nearly the same solvable
@@ -133,6 +136,13 @@ def _is_whole(term: Term, needs: Floats) -> bool:
     return len(own) == term.orbit and float(own.max() - own.min()) <= _EQUAL * float(own.max())
 
 
+def _closed_form(needs: Floats, power: int, means: Floats) -> tuple[Floats, float]:
+    """The best parts for a single constraint, sum of means times parts at most 1, and their error."""
+    root = 1 / (power + 1)
+    bound = float(((needs * means**power) ** root).sum())
+    return (needs / means) ** root / bound, bound ** (power + 1)
+
+
 class _Task:
     """What the cases of a neighboring change cost, given parts of the budget per bundle."""
 
@@ -190,17 +200,44 @@ class _Task:
             new = np.setdiff1d(np.argpartition(costs, -min(_ADDED, len(costs)))[-_ADDED:], cases)
             rows, kept = np.unique(np.concatenate([rows, self._rows(new)[:, used]]), axis=0, return_index=True)
             cases = np.concatenate([cases, new])[kept]
-            found[used], weights = _within(rows, wanted, power, found[used] / dearest)
+            bound = np.concatenate([rows, self._alone_in_their_worst(rows, used)])
+            found[used], weights = _within(bound, wanted, power, found[used] / dearest)
             root = 1 / (power + 1)
-            lower = max(lower, float(((wanted * (weights @ rows) ** power) ** root).sum() ** (power + 1)))
-            in_play = weights > _IN_PLAY
+            lower = max(lower, float(((wanted * (weights @ bound) ** power) ** root).sum() ** (power + 1)))
+            in_play = weights[: len(rows)] > _IN_PLAY
             rows, cases = rows[in_play], cases[in_play]
-        return np.asarray(best[self._member_of])
+            if len(rows) > _MOST_IN_PLAY:
+                break
+        parts = best[self._member_of]
+        if least > (1 + _CLOSE) * lower:  # many cases are alike, and all of them matter
+            other = self.solved(partial(_closed_form, needs, power), power, _ROUNDS_OF_ALL)
+            parts = min(parts, other, key=lambda each: _error(needs, each, power))
+        return np.asarray(parts)
 
     def _with_alone(self, parts: Floats) -> Floats:
         """What every case costs, given parts per term, the last of them a record alone, if there is that case."""
         values = self._spread(parts)
         return values if self._alone is None else np.append(values, self._alone @ parts[self._member_of])
+
+    def _alone_in_their_worst(self, rows: Floats, used: Integers) -> Floats:
+        """A constraint for each term that no case in play moves much, or its part would grow without limit.
+
+        The worst case of a term costs at least what this term adds to it, so the constraint cuts off nothing. What no
+        case moves at all has at most the part that shares are given.
+        """
+        worst = self._worst[used]
+        loose = np.flatnonzero(rows.max(axis=0, initial=0.0) < worst / 2)
+        found = np.zeros((len(loose), len(used)))
+        found[np.arange(len(loose)), loose] = worst[loose]
+        return found
+
+    @cached_property
+    def _worst(self) -> Floats:
+        """What each term adds to its worst case."""
+        worst = np.array([ratios.max() for ratios in self._ratios])
+        if self._alone is not None:
+            worst = np.maximum(worst, np.bincount(self._member_of, self._alone, minlength=len(self._orbit)))
+        return np.maximum(worst, 1 / _MOST_OF_ALL)
 
     def _rows(self, cases: Integers) -> Floats:
         """What some cases cost per term: case x term."""
@@ -244,7 +281,7 @@ def _within(rows: Floats, needs: Floats, power: int, start: Floats) -> tuple[Flo
     """
     parts = start * (0.9 / float((rows @ start).max()))
     sharp = len(rows) / float((needs / parts**power).sum())
-    while True:
+    for _ in range(_BARRIERS):
         for _ in range(_NEWTON):
             room = 1 - rows @ parts
             slope = -sharp * power * needs / parts ** (power + 1) + (1 / room) @ rows
@@ -264,9 +301,10 @@ def _within(rows: Floats, needs: Floats, power: int, start: Floats) -> tuple[Flo
             if worth < _MOVED or reach <= 1e-10:
                 break
         if len(rows) < _CLOSE / 4 * sharp * float((needs / parts**power).sum()):
-            weights = 1 / (1 - rows @ parts)
-            return parts, weights / weights.sum()
+            break
         sharp *= _SHARPER
+    weights = 1 / (1 - rows @ parts)
+    return parts, weights / weights.sum()
 
 
 def _barrier(parts: Floats, rows: Floats, needs: Floats, power: int, sharp: float) -> float:
