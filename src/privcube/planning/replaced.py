@@ -237,7 +237,7 @@ class _Task:
         worst = np.array([ratios.max() for ratios in self._ratios])
         if self._alone is not None:
             worst = np.maximum(worst, np.bincount(self._member_of, self._alone, minlength=len(self._orbit)))
-        return np.maximum(worst, 1 / _MOST_OF_ALL)
+        return np.asarray(np.maximum(worst, 1 / _MOST_OF_ALL))
 
     def _rows(self, cases: Integers) -> Floats:
         """What some cases cost per term: case x term."""
