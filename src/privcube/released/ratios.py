@@ -25,7 +25,7 @@ from typing import Final
 
 import numpy as np
 
-from privcube.accuracy.intervals import ErrorLaw, known_confidence
+from privcube.accuracy.intervals import ErrorLaw, interval_factor, known_confidence
 from privcube.accuracy.predictor import Predictor
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import QueryError
@@ -239,7 +239,7 @@ class _Factors:
 
     def near(self, variances: Variances, confidence: float) -> Factor:
         """The largest k on the grid next to a ratio."""
-        found = np.array([[_factor(law, confidence) for law in own] for own in self.laws])
+        found = np.array([[_factor_near(law, confidence) for law in own] for own in self.laws])
         of_sums = np.array([_factor(law, confidence) for law in self.sums])
         of_number, of_sum = np.sqrt(variances.numerator), np.sqrt(variances.denominator)
         if self.kind_of is None:
@@ -260,3 +260,16 @@ def _factor(law: ErrorLaw, confidence: float) -> Floats:
     """The half-width in standard errors; 0 if there is no noise."""
     error = math.sqrt(law.variance)
     return np.asarray(law.half_width(confidence) / error if error > 0 else 0.0)
+
+
+def _factor_near(law: ErrorLaw, confidence: float) -> Floats:
+    """The half-width in standard errors for ratios beside the one that a law is for.
+
+    If noise is narrow, the possible errors change places from one ratio to the next. Then it is at least as wide as
+    under continuous noise, plus half of the largest step, as for numbers of a table whose own laws are not worked out.
+    """
+    error = math.sqrt(law.variance)
+    if law.terms is None or error == 0:
+        return _factor(law, confidence)
+    wide = max(law.half_width(confidence) / error, interval_factor(law.kurtosis, confidence))
+    return np.asarray(wide + law.step / 2 / error)
