@@ -42,7 +42,20 @@ def _listed(text: str) -> list[str]:
 
 def test_every_command_has_help_with_an_example(said: Said) -> None:
     names = [command.name for command in COMMANDS]
-    assert names == ["init", "check", "plan", "release", "show", "query", "verify", "export", "whole", "ledger", "demo"]
+    assert names == [
+        "init",
+        "check",
+        "plan",
+        "release",
+        "show",
+        "explore",
+        "query",
+        "verify",
+        "export",
+        "whole",
+        "ledger",
+        "demo",
+    ]
     inner = [["ledger", name] for name in ("show", "check", "recover")]
     for arguments in ([], *([name] for name in names), *inner):
         for option in ("-h", "--help"):

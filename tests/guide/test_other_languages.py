@@ -51,9 +51,10 @@ def test_r_reads_a_release(artifact: Path, tmp_path: Path) -> None:
     assert "2 tables" in done.stdout
     total = float(release.query({}).estimate)
     (sums,) = re.findall(r"^ *Sum +(.*)$", done.stdout, flags=re.MULTILINE)
-    assert float(sums.split()[-1]) == pytest.approx(total, abs=0.06)
+    assert float(sums.split()[-1]) == pytest.approx(total, abs=1.0)  # of rounded numbers
     ward = release.table(("ward",))
-    assert f"{ward.estimate[1]:.7g}" in done.stdout
+    assert f"{ward.estimate[1]:.1f}" in done.stdout
     assert "'=1+1" in done.stdout  # as the page says: an apostrophe in front
     both = release.table(("region", "outcome"))
-    assert f"margin for all at once: {(both.high_all - both.estimate).max():.1f}" in done.stdout
+    (margin,) = re.findall(r"margin for all at once: ([0-9.]+)", done.stdout)
+    assert float(margin) == pytest.approx((both.high_all - both.estimate).max(), abs=0.2)  # ends are rounded outward

@@ -39,6 +39,7 @@ _CLOSE: Final = 3e-4  # error over the lower bound, minus 1: far below any effec
 _ADDED: Final = 24  # cases put in play at a time
 _MOST_IN_PLAY: Final = 100  # cases; beyond that, weighting all of them is quicker
 _ROUNDS_OF_ALL: Final = 100  # of that
+_MOST_OF_ROUNDS: Final = 2**17  # cases that it is done for: a second
 _TIMES: Final = 60  # that cases are put in play: a safeguard
 _SHARPER: Final = 8.0  # factor by which the barrier becomes steeper
 _BARRIERS: Final = 30  # times that it does: a safeguard
@@ -209,7 +210,7 @@ class _Task:
             if len(rows) > _MOST_IN_PLAY:
                 break
         parts = best[self._member_of]
-        if least > (1 + _CLOSE) * lower:  # many cases are alike, and all of them matter
+        if least > (1 + _CLOSE) * lower and self._grid.size <= _MOST_OF_ROUNDS:  # cases that are alike, and matter
             other = self.solved(partial(_closed_form, needs, power), power, _ROUNDS_OF_ALL)
             parts = min(parts, other, key=lambda each: _error(needs, each, power))
         return np.asarray(parts)

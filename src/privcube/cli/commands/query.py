@@ -54,7 +54,7 @@ def query(
     quantile: tuple[str, float] | None,
     as_json: bool,
 ) -> None:
-    """Ask a release for one count, share or quantile, or for a sum and a mean.
+    """Ask a release for a count, share, sum or quantile.
 
     Estimates the number of records that meet every CONDITION, from the release in DIR; no data is read.
 

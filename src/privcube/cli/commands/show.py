@@ -154,6 +154,7 @@ def show_table(
     from privcube.released.presentation.texts import number_text
 
     table, sure = published(release, values), percent(confidence)
+    _require_across(table, across)
     say_prose(f"{table.title}: {count_of(table.cells, 'cell')}; each margin holds with {sure} confidence")
     say()
     if is_long or values.shares is not None or not _shown_crossed(table, across, rows):
@@ -173,16 +174,21 @@ def show_table(
         say_prose(f"Margins of ± {together} hold for all {table.cells:,} numbers at once with {sure} confidence.")
 
 
-def _shown_crossed(table: PublishedTable, across: str | None, rows: int) -> bool:
-    """Print a table by rows and columns, if it can be; numbers that are not to be trusted have a mark."""
+def _require_across(table: PublishedTable, across: str | None) -> None:
+    """Refuse a name that cannot go across."""
     from privcube.errors import Plain, QueryError
-    from privcube.released.labels import COUNT, MEANS
-    from privcube.released.presentation.texts import cross_tab, number_text
 
     names = [column.name for column in table.columns]
     if across is not None and (len(names) != 2 or across not in names):
-        given = Plain(f"{across!r}, for {count_of(len(names), 'attribute')}")
+        given = across if len(names) == 2 else Plain(f"{across!r}, for {count_of(len(names), 'attribute')}")
         raise QueryError("columns", expected="one of two attributes", given=given, available=names)
+
+
+def _shown_crossed(table: PublishedTable, across: str | None, rows: int) -> bool:
+    """Print a table by rows and columns, if it can be; numbers that are not to be trusted have a mark."""
+    from privcube.released.labels import COUNT, MEANS
+    from privcube.released.presentation.texts import cross_tab, number_text
+
     crossed = cross_tab(table, columns=across)
     if crossed is None or (across is None and {COUNT, MEANS[0]} & set(table.numbers)):
         return False
