@@ -103,7 +103,7 @@ def test_beside_a_measure_facts_leave_estimates_alone_and_whole_numbers_are_refu
     known = release.knowing(Facts(records=3))
     assert not known.honors_facts
     np.testing.assert_array_equal(known.estimates(("sex",)), release.estimates(("sex",)))
-    with pytest.raises(QueryError, match="whole numbers: expected tables of counts, given sums of 'days'"):
+    with pytest.raises(PrivcubeError, match="whole numbers: expected tables of counts, without measures"):
         release.whole()
 
 
