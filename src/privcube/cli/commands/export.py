@@ -23,7 +23,19 @@ if TYPE_CHECKING:
     "--format",
     "kind",
     type=click.Choice(
-        ["csv", "parquet", "xlsx", "json-stat", "px", "sdmx-csv", "csvw", "codebook", "report-html", "report-pdf"]
+        [
+            "csv",
+            "parquet",
+            "xlsx",
+            "json-stat",
+            "px",
+            "sdmx-csv",
+            "csvw",
+            "codebook",
+            "measurements",
+            "report-html",
+            "report-pdf",
+        ]
     ),
     help="The kind of file; by default, what the end of PATH says (.csv, .parquet, .xlsx, .json, .px, .html, .pdf).",
 )
@@ -32,12 +44,14 @@ def export(folder: str, table: tuple[str, ...], kind: str | None, path: str) -> 
     """Write tables for other programs.
 
     Writes all tables of the release in DIR to PATH, or only the named ones. Every TABLE is one table: sex,
-    "sex x age", "sex x age by stage". Nothing is overwritten.
+    "sex x age", "sex x age by stage". Nothing is overwritten. With the format measurements, it writes a folder with
+    every noisy number that was measured, what it counts and how its noise was drawn.
 
     \b
     Example:
       privcube export out --to tables.xlsx
       privcube export out "sex x age" outcome --format csv --to tables
+      privcube export out --format measurements --to measurements
     """
     from privcube.released.exports.export import export as write
     from privcube.released.release import Release
@@ -46,4 +60,5 @@ def export(folder: str, table: tuple[str, ...], kind: str | None, path: str) -> 
     tables: list[Sequence[Entry]] = [*table] or [*release.workload]
     with Progress() as progress:
         write(release, Path(path), tables, format=kind, progress=progress)
-    say(f"wrote {count_of(len(tables), 'table')} to {path}")
+    what = count_of(release.plan.rows, "measured number") if kind == "measurements" else count_of(len(tables), "table")
+    say(f"wrote {what} to {path}")

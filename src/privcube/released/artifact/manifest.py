@@ -55,19 +55,22 @@ def noise_of(plan: Plan) -> Noise:
         variances = plan.noise_variances()
         hiding = [group for group in range(len(plan.groups)) if group not in plan.known] or sorted(plan.known)
         least, most = (end(hiding, key=variances.__getitem__) for end in (min, max))
-        mechanism = plan.guarantee.noise.replace("_gaussian", " Gaussian")
-        return Noise(mechanism, "variance", plan.noise_variance(least), plan.noise_variance(most))
+        return Noise(
+            mechanism_of(plan, 1, "max_norm"), "variance", plan.noise_variance(least), plan.noise_variance(most)
+        )
     shared = list(zip(plan.noised_together, plan.shares, plan.noise_laws, strict=True))
     shared = [each for each in shared if each[0][0] not in plan.known] or shared
     bundles, shares, laws = zip(*shared, strict=True)
-    drawn = {_mechanism(len(bundle), law) for bundle, law in zip(bundles, laws, strict=True)}
+    drawn = {mechanism_of(plan, len(bundle), law) for bundle, law in zip(bundles, laws, strict=True)}
     mechanism = " and ".join(name for name in _PURE if name in drawn)
     least, most = (bundles[shares.index(share)][0] for share in (max(shares), min(shares)))
     return Noise(mechanism, "scale", plan.noise_scale(least), plan.noise_scale(most))
 
 
-def _mechanism(groups: int, law: Law) -> str:
-    """The name of the noise of a bundle."""
+def mechanism_of(plan: Plan, groups: int, law: Law) -> str:
+    """The name of the noise of a bundle of so many groups."""
+    if not isinstance(plan.guarantee, PureDP):
+        return plan.guarantee.noise.replace("_gaussian", " Gaussian")
     if isinstance(law, Gram):
         return _PURE[3]
     return _PURE[2] if law == "section" else _PURE[groups > 1]

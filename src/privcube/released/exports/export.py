@@ -40,6 +40,7 @@ from privcube.released.artifact.table_files import (
 from privcube.released.exports.csvw import csvw_files
 from privcube.released.exports.excel import excel_bytes
 from privcube.released.exports.json_stat import json_stat_bytes
+from privcube.released.exports.measurements import measurement_files
 from privcube.released.exports.px import px_bytes
 from privcube.released.exports.sdmx_csv import sdmx_bytes
 from privcube.released.labels import COUNT, MEANS, NUMBERS, RELIABILITY, column_names, labeled
@@ -72,9 +73,9 @@ def export(
 ) -> None:
     """Write tables to a new file or folder, by default all of the release.
 
-    The format is "csv", "parquet", "xlsx", "json-stat", "px", "sdmx-csv", "csvw", "codebook", "report-html" or
-    "report-pdf"; by default, the end of the file's name says which. Of "px" and "sdmx-csv", several tables are a folder
-    of files; "csvw" always is.
+    The format is "csv", "parquet", "xlsx", "json-stat", "px", "sdmx-csv", "csvw", "codebook", "measurements",
+    "report-html" or "report-pdf"; by default, the end of the file's name says which. Of "px" and "sdmx-csv", several
+    tables are a folder of files; "csvw" and "measurements" always are.
     """
     target = Path(path)
     kind = _FORMAT_OF.get(target.suffix.lower()) if format is None else format
@@ -231,6 +232,10 @@ def _report_pdf(release: Release, values: list[TableValues], progress: Progress)
     return report_pdf(_report(release, values, progress))
 
 
+def _measurements(release: Release, values: list[TableValues], progress: Progress) -> Files:
+    return measurement_files(release, progress)
+
+
 def _codebook(release: Release, values: list[TableValues], progress: Progress) -> bytes:
     return codebook_bytes(release.workload.schema, release.words)
 
@@ -244,6 +249,7 @@ FORMATS: Final[dict[str, Callable[[Release, list[TableValues], Progress], Files]
     "sdmx-csv": _sdmx,
     "csvw": _csvw,
     "codebook": _codebook,
+    "measurements": _measurements,
     "report-html": _report_html,
     "report-pdf": _report_pdf,
 }
