@@ -14,6 +14,7 @@ mutant is handed to the import system of a process that has loaded nothing of pr
 
     python tools/mutants.py                 # all modules; PRIVCUBE_MUTANTS=10 tries one mutant in ten,
                                             # PRIVCUBE_JOBS=2 tries two at a time
+    PRIVCUBE_MUTANTS=3/10 python tools/mutants.py   # another tenth: 0/10 to 9/10 have no mutant in common
     python tools/mutants.py slices zcdp     # modules whose path has one of these words
     PRIVCUBE_MUTANT_NOTES=notes python tools/mutants.py   # goes on where the last run with these notes ended
 
@@ -41,8 +42,9 @@ import time
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import _lru_cache_wrapper, partial
-from itertools import accumulate, islice
+from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar, cast
@@ -65,8 +67,10 @@ _STUCK: Final = 120.0  # seconds in which a process of tests uses some time of t
 
 PRICES: Final = (
     *("attack/test_prices.py", "attack/test_as_drawn.py", "model/test_pairs.py", "accuracy/test_laws.py"),
-    *("sensitive/test_gate.py", "strategies/test_matrix.py"),
+    *("sensitive/test_gate.py", "sensitive/test_measures.py", "strategies/test_matrix.py"),
 )
+BLOCKS: Final = ("strategies/test_blocks.py", "strategies/test_matrix.py")
+MEASURES: Final = ("model/test_measures.py", "sensitive/test_measures.py")
 NOISE: Final = tuple(
     f"noise/test_{name}.py"
     for name in (
@@ -93,7 +97,12 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
     "model/noise/bundles.py": PRICES,
     "model/noise/pairs.py": PRICES,
     "sensitive/brute_force.py": PRICES,
-    "model/matrices/block_price.py": ("strategies/test_blocks.py", "strategies/test_matrix.py"),
+    "accuracy/pricing/measures.py": PRICES,
+    "model/matrices/block_price.py": BLOCKS,
+    "accuracy/blocks/price.py": BLOCKS,
+    "model/measures/grid.py": MEASURES,
+    "model/measures/units.py": MEASURES,
+    "sensitive/measures/dividing.py": MEASURES,
     "sensitive/gate.py": PRICES,
     **{
         f"sensitive/noise/section/{module}.py": ("noise/test_section.py", "algebra/test_section.py")
@@ -114,7 +123,9 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
         )
         for module in ("account", "durable", "names", "sqlite")
     },
+    "sensitive/ledger/postgresql.py": ("ledger/test_databases.py", "ledger/test_stores.py"),
 }
+SERVED: Final = "sensitive/ledger/postgresql.py"  # its tests need a server, which is started once for all mutants
 
 _ARITHMETIC: Final = (
     *("Add_Sub", "Sub_Add", "Mul_FloorDiv", "Div_Mul", "FloorDiv_Mul", "Mod_Mul", "Pow_Mul"),
@@ -204,11 +215,12 @@ def _meaning(source: str) -> str:
     return ast.dump(_Bare().visit(ast.parse(source)))
 
 
-def mutants(module: str, every: int = 1) -> Iterator[Mutant]:
+def mutants(module: str, every: int = 1, part: int = 0) -> Iterator[Mutant]:
     """All mutants of a module that mean something else than it, and than each other; or one in so many.
 
     Statement by statement, as Cosmic Ray reads all of a text for every mutant. Which ones are in a sample is decided by
-    a hash, so that it is as good as random, and a smaller sample is part of a larger one with a multiple of its size.
+    a hash, so that it is as good as random. Two parts have no mutant in common, nor have samples of several sizes whose
+    parts differ by the smaller size.
     """
     source = (SOURCE / module).read_text(encoding="utf-8")
     lines = source.splitlines(keepends=True)
@@ -222,7 +234,7 @@ def mutants(module: str, every: int = 1) -> Iterator[Mutant]:
             operator = cosmic_ray.plugins.get_operator(f"core/{name}")()
             nodes = cosmic_ray.ast.ast_nodes(tree)
             for occurrence in range(sum(len(list(operator.mutation_positions(node))) for node in nodes)):
-                if _hashed(module, statement, name, str(occurrence)) % every:
+                if _hashed(module, statement, name, str(occurrence)) % every != part:
                     continue
                 changed = cosmic_ray.mutating.mutate_code(statement, operator, occurrence)
                 try:
@@ -324,11 +336,15 @@ class _NoServers:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """After collection."""
-        items[:] = [
-            item
-            for item in items
-            if "postgresql" not in item.name and "_server" not in getattr(item, "fixturenames", ())
-        ]
+        started = "PRIVCUBE_TEST_SERVER" in os.environ
+        items[:] = [item for item in items if not self._needs_server(item, started)]
+
+    @staticmethod
+    def _needs_server(item: pytest.Item, started: bool) -> bool:
+        fixtures = getattr(item, "fixturenames", ())
+        if started:
+            return "crash_server" in fixtures or "drive" in fixtures
+        return "postgresql" in item.name or "_server" in fixtures
 
 
 class _Calls:
@@ -413,7 +429,6 @@ class _Trials:
 
     def __init__(self, tried: Sequence[Mutant], jobs: int, known: dict[str, Any], answers: int) -> None:
         self.tried, self.jobs, self.answers, self.known = tried, jobs, answers, known
-        self.modules = {mutant.module for mutant in tried}
         self.calls = _Calls(KILLERS)
         self.calls.watch_imports()
 
@@ -433,29 +448,31 @@ class _Trials:
         items = [item for item in session.items if both[item.nodeid][0] < _SLOW]
         takes: dict[str, float] = {name: seconds for name, (seconds, _) in both.items()}
         calls: dict[str, list[str]] = {item.nodeid: both[item.nodeid][1] for item in items}
-        for module in self.modules:
-            touched = {
-                name: takes[name]
-                for name, called in calls.items()
-                if any(each.startswith(f"{module}:") for each in called)
-            }
-            self._answer([module, touched])
         kills: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)  # by the functions that changed
 
         def trial(mutant: Mutant) -> tuple[str | None, bool]:
             changed = _changed_functions(mutant.module, mutant.statement, mutant.changed)
-            if changed is None or not all(functions.get(name) for name in changed):
+            users = _users_of_changed_constant(mutant) if changed is None else set(changed)
+            if users is None or not all(functions.get(name) for name in users):
                 return None, False
-            killed = kills[tuple(changed)]
-            concerned = [item for item in items if not changed.keys().isdisjoint(calls[item.nodeid])]
+            killed = kills[tuple(sorted(users))]
+            concerned = [item for item in items if not users.isdisjoint(calls[item.nodeid])]
             concerned.sort(key=lambda item: (-killed[item.nodeid], takes[item.nodeid]))
             concerned = _within(concerned, [takes[item.nodeid] for item in concerned])
-            new = [(function, code) for name, code in changed.items() for function in functions[name]]
-            status, said = _forked(partial(self._try, session, concerned, takes, new))
+
+            def change() -> None:
+                if changed is None:  # the functions that use a constant look it up where their module has it
+                    exec(mutant.changed, functions[min(users)][0].__globals__)  # noqa: S102
+                else:
+                    for name, code in changed.items():
+                        for function in functions[name]:
+                            function.__code__ = code
+
+            status, said = _forked(partial(self._try, session, concerned, takes, change))
             killer = None if status == 0 else said[-1] if said else items[0].nodeid
             if killer is not None:
                 killed[killer] += 1
-            return killer, changed.keys().isdisjoint(collected)
+            return killer, users.isdisjoint(collected)
 
         for number, (killer, sure) in _shared(trial, self.tried, self.jobs):
             self._answer([number, killer, sure])
@@ -487,13 +504,12 @@ class _Trials:
         session: pytest.Session,
         items: Sequence[pytest.Item],
         takes: dict[str, float],
-        new: Sequence[tuple[FunctionType, CodeType]],
+        change: Callable[[], None],
         writer: int,
     ) -> None:
         """Run the tests up to the first failure, saying which one begins."""
         self.calls.forget()
-        for function, code in new:
-            function.__code__ = code
+        change()
         for item, following in _with_next(items):
             os.write(writer, json.dumps(item.nodeid).encode() + b"\n")
             seconds = int(time.process_time() + 2 + 5 * takes[item.nodeid])
@@ -582,6 +598,30 @@ def _changed_functions(module: str, before: str, after: str) -> dict[str, CodeTy
     return {f"{module}:{name}": found[name] for name in changed} if all(name in found for name in changed) else None
 
 
+def _users_of_changed_constant(mutant: Mutant) -> set[str] | None:
+    """The functions that use a changed constant, if it is private, and nothing else of the module uses it."""
+    (statement,) = ast.parse(mutant.statement).body
+    target = statement.target if isinstance(statement, ast.AnnAssign) else None
+    if not isinstance(target, ast.Name) or not target.id.startswith("_"):
+        return None
+    tree = _Bare().visit(ast.parse((SOURCE / mutant.module).read_text(encoding="utf-8")))
+    users, elsewhere = set[str](), 0
+
+    def visit(node: ast.AST, prefix: str, function: str | None) -> None:
+        nonlocal elsewhere
+        if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
+            users.add(str(function))
+            elsewhere += function is None
+        body = getattr(node, "body", []) if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
+        inner = prefix + node.name + "." if isinstance(node, ast.FunctionDef | ast.ClassDef) else prefix
+        for child in ast.iter_child_nodes(node):
+            own = inner[:-1] if isinstance(node, ast.FunctionDef) and child in body and function is None else function
+            visit(child, inner if child in body else prefix, own)
+
+    visit(tree, "", None)
+    return {f"{mutant.module}:{name}" for name in users} if users and not elsewhere else None
+
+
 def _apart(source: str) -> tuple[str, dict[str, str]]:
     """A module without the bodies of its functions and methods, and those."""
     tree, bodies = _Bare().visit(ast.parse(source)), dict[str, str]()
@@ -609,7 +649,7 @@ def _codes(code: CodeType) -> dict[str, CodeType]:
 
 
 def killers(tests: Iterable[str], tried: Sequence[Mutant], jobs: int, known: dict[str, Any]) -> Iterator[Any]:
-    """What is noted of tests; the quick ones of each module; of each mutant its number, its killer, if that is sure."""
+    """What is noted of tests; of each mutant its number, its killer, and if that is sure."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -622,7 +662,7 @@ def killers(tests: Iterable[str], tried: Sequence[Mutant], jobs: int, known: dic
             answers += 1
             yield json.loads(line)
     os.waitpid(child, 0)
-    if answers != 1 + len({mutant.module for mutant in tried}) + len(tried):
+    if answers != 1 + len(tried):
         raise SystemExit(f"{', '.join(tests)}: their process failed")
 
 
@@ -691,13 +731,14 @@ def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Excuses, jo
             print(f"  survived  {mutant.module}: {mutant.title}", flush=True)
 
     made = [mutant for mutant in made if not notes.killed(mutant) and mutant not in known]
-    answers = killers(tests, made, jobs, notes.of_tests(tests)) if made else iter(())
+    known_tests = notes.of_tests(tests)
+    answers = killers(tests, made, jobs, known_tests) if made else iter(())
     noted: dict[str, Any] = next(answers, {})
     failed = [name for name, each in noted.items() if each is None]
     if failed:
         raise SystemExit(f"{failed[0]} fails without any mutant")
     notes.add_tests(noted)
-    quick: dict[str, dict[str, float]] = dict(islice(answers, len({mutant.module for mutant in made})))
+    quick = {name: each for name, each in {**known_tests, **noted}.items() if each[0] < _SLOW}
     for number, killer, sure in answers:
         mutant = made[number]
         if killer is not None:
@@ -714,7 +755,13 @@ def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Excuses, jo
         mutant, killer = each
         if killer is not None and not survives(mutant, [killer], 120):
             return False
-        takes = quick[mutant.module]
+        changed = _changed_functions(mutant.module, mutant.statement, mutant.changed)
+        users = _users_of_changed_constant(mutant) if changed is None else set(changed)
+        takes = {
+            name: seconds
+            for name, (seconds, called) in quick.items()
+            if any(each.startswith(f"{mutant.module}:") if users is None else each in users for each in called)
+        }
         names = sorted(takes, key=lambda name: (-often[mutant.module, name], takes[name]))
         return survives(mutant, _within(names, [takes[name] for name in names]), 120)
 
@@ -772,9 +819,35 @@ class Notes:
         self._write({"mark": mutant.mark, "killer": killer, "module": mutant.module, "title": mutant.title})
 
 
+@contextmanager
+def _server(modules: Iterable[str]) -> Iterator[None]:
+    """The server of the tests of ledgers, for mutants of the module that asks it."""
+    if SERVED not in modules:
+        yield
+        return
+    sys.path.insert(0, str(PROJECT / "tests" / "ledger"))
+    from postgresql_server import running
+
+    with running() as (url, _):
+        os.environ["PRIVCUBE_TEST_SERVER"] = url
+        try:
+            yield
+        finally:
+            del os.environ["PRIVCUBE_TEST_SERVER"]
+
+
+def _sample(text: str) -> tuple[int, int]:
+    """Which part of how many."""
+    part, _, every = text.rpartition("/")
+    return int(part or 0), int(every)
+
+
 def main(words: Sequence[str]) -> int:
     """Run the mutants of all modules with one of these words in their path; 0 if enough are killed."""
-    every, jobs = int(os.environ.get("PRIVCUBE_MUTANTS", "1")), int(os.environ.get("PRIVCUBE_JOBS", "1"))
+    part, every = _sample(os.environ.get("PRIVCUBE_MUTANTS", "1"))
+    jobs = int(os.environ.get("PRIVCUBE_JOBS", "1"))
+    from scipy.stats import binomtest
+
     os.chdir(PROJECT)
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     _preload()
@@ -785,8 +858,9 @@ def main(words: Sequence[str]) -> int:
             together[tests].append(module)
     all_of_them = Counts(0, 0, 0)
     for tests, modules in together.items():
-        made = [mutant for module in modules for mutant in mutants(module, every)]
-        left = survivors(tests, made, excused, jobs, notes)
+        made = [mutant for module in modules for mutant in mutants(module, every, part)]
+        with _server(modules):
+            left = survivors(tests, made, excused, jobs, notes)
         for module, *lines in {key for key in excused.lines if key[0] in modules} - {mutant.key for mutant in made}:
             if every == 1 or lines[0] not in map(str.strip, (SOURCE / module).read_text(encoding="utf-8").splitlines()):
                 print("  excused, but never made:", module, *lines, flush=True)
@@ -803,7 +877,12 @@ def main(words: Sequence[str]) -> int:
             all_of_them = Counts(*map(sum, zip(all_of_them, counts, strict=True)))
     tried, killed, equivalent = all_of_them
     share = killed / max(tried - equivalent, 1)
-    print(f"{tried} mutants, {killed} killed, {equivalent} equivalent: {share:.1%} of the others killed", flush=True)
+    low, high = binomtest(killed, max(tried - equivalent, 1)).proportion_ci(method="exact")
+    between = f" ({low:.1%} to {high:.1%} with 95 % confidence)" if every > 1 else ""
+    print(
+        f"{tried} mutants, {killed} killed, {equivalent} equivalent: {share:.1%} of the others killed{between}",
+        flush=True,
+    )
     return 0 if share >= WANTED and not wrong else 1
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import count
@@ -17,21 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postgresql_server import quick_folder, running
 
 Tamper = Callable[..., None]
 _NUMBERS = count()
 
 
-def _quick_folder() -> Path:
-    """A folder in memory if there is one: killed processes do not care, and syncs cost nothing."""
-    memory = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="ledger-", dir=memory if os.access(memory, os.W_OK) else None))
-
-
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """An empty folder that every user may look into."""
-    made = _quick_folder()
+    made = quick_folder()
     made.chmod(0o755)
     yield made
     made.chmod(0o755)
@@ -40,44 +33,16 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def _server() -> Iterator[tuple[str, Callable[[], None]]]:
-    """A PostgreSQL server of our own: its URL, and a way to crash it and start it again."""
-    found = importlib.util.find_spec("pgserver")
-    assert found is not None, "pgserver is one of the development tools"
-    assert found.origin is not None
-    programs = Path(found.origin).parent / "pginstall" / "bin"
-    home = _quick_folder()
-    data = home / "data"
-    other: dict[str, Any] = {}
-    if os.geteuid() == 0:  # PostgreSQL does not run as root
-        shutil.chown(home, "nobody")
-        other = {"user": "nobody", "extra_groups": []}
+    """A PostgreSQL server of our own: its URL, and a way to crash it and start it again.
 
-    def run(program: str, *arguments: str) -> None:
-        # Output goes to a file: a pipe would be kept open by the server.
-        with (home / "output").open("ab") as output:
-            subprocess.run(
-                [programs / program, "-D", data, *arguments],
-                cwd=home, check=True, timeout=600, stdout=output, stderr=output, **other,
-            )  # fmt: skip
-
-    run("initdb", "--auth=trust", "--encoding=utf8", "--username=postgres", "--no-sync")
-    # Nothing that was not waited for is written soon, so that a crash loses it.
-    options = f"-h '' -k {home} -c wal_writer_delay=10s"
-
-    def start() -> None:
-        run("pg_ctl", "--wait", "--log", str(home / "log"), "--options", options, "start")
-
-    def stop() -> None:
-        run("pg_ctl", "--wait", "--mode=immediate", "stop")
-
-    def crash() -> None:
-        stop()
-        start()
-
-    start()
-    yield f"postgresql://postgres@/postgres?host={home}", crash
-    stop()
-    shutil.rmtree(home)
+    `tools/mutants.py` has started one already, which is not to be crashed.
+    """
+    started = os.environ.get("PRIVCUBE_TEST_SERVER")
+    if started:
+        yield started, lambda: pytest.fail("a server that others use is not crashed")
+    else:
+        with running() as server:
+            yield server
 
 
 @pytest.fixture(scope="session")
@@ -93,14 +58,16 @@ def crash_server(_server: tuple[str, Callable[[], None]]) -> Callable[[], None]:
 
 
 @pytest.fixture
-def database(postgresql: str) -> str:
+def database(postgresql: str) -> Iterator[str]:
     """The URL of an empty database."""
     import psycopg
 
     name = f"test_{os.getpid()}_{next(_NUMBERS)}"
     with psycopg.connect(postgresql, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    return postgresql.replace("/postgres?", f"/{name}?")
+    yield postgresql.replace("/postgres?", f"/{name}?")
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
