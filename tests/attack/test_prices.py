@@ -11,12 +11,13 @@ import pytest
 
 from privcube import ZCDP, ApproxDP, Attribute, Level, Plan, PureDP, Schema, Workload, errors, plan
 from privcube.accuracy import privacy
+from privcube.accuracy.blocks.price import block_move
 from privcube.accuracy.layout import Layout
 from privcube.accuracy.pricing import columns
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model import sensitivity
 from privcube.model.frame import Frame
-from privcube.model.groups import Group, GroupPart, MatrixGroup, SketchGroup, group_rows
+from privcube.model.groups import Block, BlockGroup, Group, GroupPart, MatrixGroup, SketchGroup, group_rows
 from privcube.model.noise import pairs
 from privcube.model.slices import largest_scale
 from privcube.planning.steps import with_bundles
@@ -291,6 +292,25 @@ def test_pairs_of_columns_of_a_matrix_are_compared(power: int, monkeypatch: pyte
     for name in ("largest_l1", "largest_l2"):
         monkeypatch.setattr(MatrixGroup, name, lambda *given: 0)
     assert privacy._matrix_move(group, True)[power - 1] == apart
+
+
+def middling(cells: int) -> MatrixGroup:
+    """Two columns of middle length that point apart, among longer and shorter ones that do not."""
+    matrix = np.ones((3, cells), dtype=int)
+    matrix[0, : cells // 2] = 12
+    matrix[1, cells // 2 : cells // 2 + 2] = [9, -9]
+    return MatrixGroup(("x",), tuple(map(tuple, matrix.tolist())))
+
+
+def test_the_dearest_pair_of_columns_is_found_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is neither of the longest nor of the shortest columns."""
+    for name in ("largest_l1", "largest_l2"):
+        monkeypatch.setattr(MatrixGroup, name, lambda *given: 0)
+    group = middling(200)
+    assert privacy._matrix_move(group, True) == (11 + 10, 18**2)
+    frame = Frame.natural(Workload.all_kway(Schema.from_sizes({"x": 200, "y": 3}), 1))
+    one = BlockGroup((Block((), group), Block(("y",), MatrixGroup(("x",), ((1,) * 200,)))))
+    assert block_move(frame, one, True, Fraction(0)) == 18**2 + 2 * Fraction(2, 3) + 2 * Fraction(1, 3)
 
 
 def test_two_nodes_of_one_child_each_are_told_apart() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from datetime import UTC, date
 from fractions import Fraction
 from itertools import product
@@ -22,6 +23,8 @@ REFUSED = None
 DROPPED = -1
 BLANKS = " \t\n\r\f\v"
 NUMBER = re.compile(r"[+-]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30})(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+_KNOWN: defaultdict[tuple[Attribute, str], dict[Any, int | None]] = defaultdict(dict)  # codes that were worked out
+_COUNTED: dict[Any, dict[tuple[str, ...], np.ndarray]] = {}
 
 
 def code_of(attribute: Attribute, kind: str, value: Any) -> int | None:
@@ -191,10 +194,16 @@ def coded(request: CountRequest, columns: Columns) -> list[tuple[Any, ...] | Non
 
     def codes(attribute: Attribute) -> list[int | None]:
         kind, values = columns[attribute.column]
-        return [code_of(attribute, kind, value) for value in values]
+        known = _KNOWN[attribute, kind]
+        spelled = [(type(value), repr(value)) for value in values]  # 1, 1.0 and True are equal, but not alike
+        for value, key in zip(values, spelled, strict=True):
+            if key not in known:
+                known[key] = code_of(attribute, kind, value)
+        return [known[key] for key in spelled]
 
-    records = list(zip(*map(codes, request.attributes), strict=True))
-    looked_at = map(codes, (*request.attributes, *request.filters))
+    coded_columns = list(map(codes, request.attributes))
+    records = list(zip(*coded_columns, strict=True))
+    looked_at = [*coded_columns, *map(codes, request.filters)]
     dropped = {at for column in looked_at for at, code in enumerate(column) if code == DROPPED}
     return [None if at in dropped else record for at, record in enumerate(records)]
 
@@ -225,6 +234,14 @@ def counted(request: CountRequest, columns: Columns) -> dict[tuple[str, ...], np
         people = zip(columns[request.person][1], records, strict=True)
         pairs = [(person, record) for person, record in people if record is not None]
         rows = list(kept_rows(pairs, request.max_rows_per_person, request.key))
+    key = request.schema, request.tables, tuple(rows)
+    if key not in _COUNTED:
+        _COUNTED.clear()  # ways of holding the same table come one after another
+        _COUNTED[key] = _tables(request, rows)
+    return _COUNTED[key]
+
+
+def _tables(request: CountRequest, rows: Sequence[tuple[Any, ...]]) -> dict[tuple[str, ...], np.ndarray]:
     tables = {}
     for names, places in zip(request.tables, request.positions, strict=True):
         tables[names] = np.zeros([request.schema[name].cells for name in names], dtype=np.int64)

@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations, pairwise
+from itertools import pairwise
 from math import prod
 from typing import Final, NamedTuple, get_args
 
 import numpy as np
 
-from privcube.accuracy.blocks.price import block_move, check_blocks
+from privcube.accuracy.blocks.price import block_move, check_blocks, compared_columns
 from privcube.accuracy.pricing.bundles import check_section, gram_trace
 from privcube.accuracy.pricing.columns import Shape, inner_products, meetings, shape_of
 from privcube.accuracy.pricing.measures import checked_parts
@@ -52,7 +52,7 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.gaussian_profile import at_most
 from privcube.model.privacy.guarantee import ApproxDP, Guarantee, PureDP
 
-_MOST_PAIRS: Final = 2_000  # of columns of a matrix that are compared
+_MOST_ENTRIES: Final = 2**26  # of all pairs of columns of a matrix that are compared
 
 
 def verify_privacy(plan: Plan) -> None:
@@ -228,16 +228,16 @@ def _sketch_move(group: SketchGroup, cells: int, pairs: bool) -> _Move:
 
 
 def _matrix_move(group: MatrixGroup, pairs: bool) -> _Move:
-    """All columns one by one; of pairs of columns, those of the longest and shortest."""
+    """All columns one by one, and the differences of all pairs; of large matrices, of many pairs."""
     columns = [[int(entry) for entry in column] for column in np.array(group.rows, dtype=object).T]
     l1, squares = (max(sum(abs(entry) ** power for entry in column) for column in columns) for power in (1, 2))
     if pairs:
-        l1, squares = max(l1, group.largest_l1("replace_one")), max(squares, group.largest_l2("replace_one"))
-        order = sorted(range(len(columns)), key=lambda at: sum(entry * entry for entry in columns[at]))
-        ends = [*order[:32], *order[-32:]]
-        for one, other in list(combinations(ends, 2))[:_MOST_PAIRS]:
-            apart = [abs(a - b) for a, b in zip(columns[one], columns[other], strict=True)]
-            l1, squares = max(l1, sum(apart)), max(squares, sum(entry * entry for entry in apart))
+        chosen = np.array([columns[at] for at in compared_columns(columns, _MOST_ENTRIES)], dtype=np.int64)
+        if len(chosen) < len(columns):
+            l1, squares = max(l1, group.largest_l1("replace_one")), max(squares, group.largest_l2("replace_one"))
+        for at, column in enumerate(chosen):
+            apart = np.abs(chosen[at:] - column)  # at most 2^25, in at most 4,096 rows: sums of squares fit
+            l1, squares = max(l1, int(apart.sum(axis=1).max())), max(squares, int((apart * apart).sum(axis=1).max()))
     return _Move(Fraction(l1), Fraction(squares))
 
 

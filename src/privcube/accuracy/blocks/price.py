@@ -4,18 +4,19 @@ Nothing here uses `privcube.model.matrices.block_price`, which sets the noise. A
 written out entry by entry, over the weight of the noise on it; its products over two cells of an attribute are summed
 as fractions, for all cells where there are at most 64, else for some of them. Every attribute contributes a factor to
 the product of two columns of a block, so the extremes over records come from the extremes of each factor. Matrices are
-read column by column as whole numbers. Of pairs of columns, those of the longest and shortest are worked out; for all
-others the price that set the noise is taken.
+read column by column as whole numbers. All pairs of columns are worked out; of large matrices some, and for all others
+the price that set the noise is taken.
 
 See THEORY sections 12.1 and 13.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from math import prod
+from math import isqrt, lcm, prod
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from privcube.model.frame import Frame
 from privcube.model.groups import Block, BlockGroup, row_weights
 
 _ALL_CELLS: Final = 64  # of an attribute; of more, a few stand for all
-_ENDS: Final = 16  # longest and shortest columns whose pairs are worked out
+_MOST_ENTRIES: Final = 2**24  # of all pairs of columns that are compared: rows times the square of the columns
 
 
 class _Factor(NamedTuple):
@@ -49,16 +50,33 @@ def block_move(frame: Frame, group: BlockGroup, pairs: bool, known: Fraction) ->
         lengths = [so_far + factor.own * sum(e * e for e in each) for so_far, each in zip(lengths, own, strict=True)]
     if not pairs:
         return max(lengths)
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    ends = sorted({*order[:_ENDS], *order[-_ENDS:]})
-    found = max(known, max(lengths))
-    for one, other in combinations_with_replacement(ends, 2):
-        inner = Fraction(0)
-        for own, factor in zip(columns, factors, strict=True):
-            product = sum(left * right for left, right in zip(own[one], own[other], strict=True))
-            inner += min(factor.least * product, factor.largest * product)
-        found = max(found, lengths[one] + lengths[other] - 2 * inner)
-    return found
+    chosen = compared_columns([[e for own in columns for e in own[at]] for at in range(len(lengths))], _MOST_ENTRIES)
+    found = max(lengths) if len(chosen) == len(lengths) else max(known, max(lengths))
+    below = lcm(*(end.denominator for factor in factors for end in factor))
+    inner = np.zeros((len(chosen), len(chosen)), dtype=object)  # whole numbers of any size, over the common denominator
+    for own, factor in zip(columns, factors, strict=True):
+        picked = np.array([own[at] for at in chosen], dtype=np.int64)
+        products = np.einsum("ik,jk->ij", picked, picked).astype(object)
+        inner += np.minimum(int(factor.least * below) * products, int(factor.largest * below) * products)
+    ends = np.array([int(lengths[at] * below) for at in chosen], dtype=object)
+    return max(found, Fraction(int((ends[:, None] + ends - 2 * inner).max()), below))
+
+
+def compared_columns(columns: Sequence[Sequence[int]], entries: int) -> list[int]:
+    """The columns whose pairs are worked out: all, if that takes so many entries, or the ends by length and some more.
+
+    >>> compared_columns([[3], [1], [2]], 100)
+    [0, 1, 2]
+    >>> compared_columns([[at] for at in range(12)], 40)
+    [0, 1, 6, 10, 11]
+    """
+    count = len(columns)
+    most = isqrt(entries // len(columns[0]))
+    if count <= most:
+        return list(range(count))
+    order = sorted(range(count), key=lambda at: sum(entry * entry for entry in columns[at]))
+    third = max(most // 3, 1)
+    return sorted({*order[:third], *order[-third:], *order[:: count // third]})
 
 
 def check_blocks(frame: Frame, group: BlockGroup) -> None:
