@@ -825,8 +825,8 @@ def _server(modules: Iterable[str]) -> Iterator[None]:
     if SERVED not in modules:
         yield
         return
-    sys.path.insert(0, str(PROJECT / "tests" / "ledger"))
-    from postgresql_server import running
+    sys.path.insert(0, str(PROJECT))
+    from tests.ledger.postgresql_server import running
 
     with running() as (url, _):
         os.environ["PRIVCUBE_TEST_SERVER"] = url

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgresql_server import quick_folder, running
+from tests.ledger.postgresql_server import quick_folder, running
 
 Tamper = Callable[..., None]
 _NUMBERS = count()
