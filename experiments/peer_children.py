@@ -59,6 +59,8 @@ def run_script(python: Path, script: Path, job: Mapping[str, object], limit: flo
             os.killpg(child.pid, signal.SIGKILL)
             child.communicate()
             return Outcome(TOO_SLOW, f"not done within {limit:g} s")
+        if child.returncode == -signal.SIGXCPU:
+            return Outcome(TOO_SLOW, f"not done within {job['processor_limit']} s of the processor")
         if child.returncode or not result.exists():
             return Outcome(FAILED, _last_line(said) or f"ended with code {child.returncode}")
         answer = json.loads(result.read_text(encoding="utf-8"))

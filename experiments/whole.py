@@ -1,8 +1,12 @@
-"""Whole numbers beside least squares, clipping and mbi: mean absolute and root mean square errors, and seconds.
+"""Whole numbers beside least squares, clipping, mbi and OpenDP's model: errors over all cells, seconds and memory.
 
-Every release is made once from the records; estimates as released, estimates with negative ones set to 0, whole numbers
-and, on the first release of every kind, the model that mbi fits to the same noisy answers are then compared with the
-exact counts, over all cells of all tables. mbi runs in an environment of its own, for at most `LIMIT` seconds each.
+Noisy answers are drawn once from the records and kept, with their plans, in the folder of the other systems'
+environments (`peer_children.home`), and so is what has been worked out from them. A study that was stopped goes on
+where it was, and mbi gets the very answers that whole numbers are made of. Delete the folder `whole` there to start
+anew.
+
+mbi fits a model to the first release of every kind. OpenDP counts, draws and fits for itself, so it is compared by the
+size of its errors. Each gets `LIMIT` seconds of the processor; one that is not done by then has no figures.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -20,141 +25,239 @@ from numpy.typing import NDArray
 
 import privcube as pc
 from experiments.data import DATASETS, Dataset, dataset, workload
-from experiments.peer_children import LEFT_OUT, OK, SCRIPTS, Outcome, installed, run_script
+from experiments.peer_children import OK, SCRIPTS, Outcome, home, installed, run_script
 from experiments.peer_scripts.noisy_answers import answers_of
 from experiments.peer_systems import OTHERS
 from experiments.results import Row, write_rows
 from experiments.whole_sizes import WAYS, draw, size_rows
+from privcube.model.measurements import Measurements
 from privcube.model.privacy.guarantee import Guarantee
-from privcube.released.whole.release import WholeRelease
+
+LIMIT: Final = 300  # seconds of the processor for one fit of another system
 
 _WORKLOADS: Final = ("Q1", "Q1*", "Q2", "Q2*", "Q3")
 _EPSILONS: Final = ("0.1", "1")
+_GUARANTEES: Final = ("pure", "delta 1e-6")
 _REPETITIONS: Final = 3
-_WAYS: Final = ("least_squares", "clipped", "whole")
+_PATIENCE: Final = 3600  # seconds by the clock, on a busy machine
 _PICTURED: Final = (("Adult", "Q2"), ("NLTCS", "Q3"))  # at epsilon 1, pure
-LIMIT: Final = 600  # seconds
+_OPENDP: Final = ("Q1", "Q1*", "Q2")  # at epsilon 1, pure
 
 
 def run(folder: Path, quick: bool) -> None:
-    """Write whole.csv, with one more release of every kind in each round."""
-    kinds = [("pure", name) for name in DATASETS] + [("delta 1e-6", name) for name in DATASETS]
-    studies = [
-        _Study(dataset(name), wanted, epsilon, kind)
-        for kind, name in (kinds[:1] if quick else kinds)
-        for wanted in (_WORKLOADS[:1] if quick else _WORKLOADS)
-        for epsilon in (_EPSILONS[1:] if quick else _EPSILONS)
+    """Write whole.csv, then whole-mbi.csv and whole-opendp.csv, row by row."""
+    if quick:
+        with tempfile.TemporaryDirectory(prefix="privcube-whole-") as kept:
+            case = Case("pure", "Adult", "Q1", "1", Path(kept))
+            write_rows(folder / "whole.csv", [_means(case, [case.ours(0)])])
+            draw(folder, list(size_rows(case.title, case.true, case.found(0))))
+        return
+    kept_in = home() / "whole"
+    kept_in.mkdir(parents=True, exist_ok=True)
+    cases = [
+        Case(kind, name, wanted, epsilon, kept_in)
+        for kind in _GUARANTEES
+        for name in DATASETS
+        for wanted in _WORKLOADS
+        for epsilon in _EPSILONS
     ]
-    (mbi,) = (peer for peer in OTHERS if peer.name == "mbi")
-    python, outcome = (Path(), Outcome(LEFT_OUT)) if quick else installed({mbi.name: mbi.versions})[mbi.name]
-    beside: list[Row] = []
-    sizes: list[Row] = []
-    for repetition in range(1 if quick else _REPETITIONS):
-        for study in studies:
-            study.release()
-            write_rows(folder / "whole.csv", [own.row() for own in studies if own.seconds])
-            if repetition == 0:
-                found = study.with_mbi(python if outcome.status == OK else None)
-                beside.append(study.beside(found))
-                write_rows(folder / "whole-mbi.csv", beside)
-                if study.pictured:
-                    sizes += size_rows(study.title, study.true, found)
-    draw(folder, sizes or list(size_rows(studies[0].title, studies[0].true, studies[0].with_mbi(None))))
+    found: dict[Case, list[dict[str, float]]] = {case: [] for case in cases}
+    for repetition in range(_REPETITIONS):
+        for case in cases:
+            found[case].append(case.ours(repetition))
+            write_rows(folder / "whole.csv", [_means(own, rows) for own, rows in found.items() if rows])
+        if repetition == 0:
+            _beside(folder, cases)
 
 
-class _Study:
-    """Releases of one workload under one guarantee, and the errors of each."""
+def _beside(folder: Path, cases: list[Case]) -> None:
+    peers = {peer.name: peer for peer in OTHERS if peer.name in ("mbi", "OpenDP")}
+    python = installed({name: peer.versions for name, peer in peers.items()})
+    rows: list[Row] = []
+    for case in sorted(cases, key=lambda own: _WORKLOADS.index(own.wanted)):
+        rows.append(case.beside(case.fitted("mbi", *python["mbi"], case.mbi)))
+        write_rows(folder / "whole-mbi.csv", rows)
+    draw(folder, [row for case in cases if case.pictured for row in size_rows(case.title, case.true, case.found(0))])
+    others: list[Row] = []
+    for case in cases:
+        if case.wanted in _OPENDP and (case.kind, case.epsilon) == ("pure", "1"):
+            others.append(case.apart(case.fitted("opendp", *python["OpenDP"], case.opendp)))
+            write_rows(folder / "whole-opendp.csv", others)
 
-    def __init__(self, data: Dataset, wanted: str, epsilon: str, kind: str) -> None:
-        self._data, self._wanted, self._epsilon, self._kind = data, wanted, epsilon, kind
-        self._absolute: list[NDArray[np.float64]] = []
-        self._squares: list[NDArray[np.float64]] = []
-        self.seconds: list[float] = []
 
-    @cached_property
-    def _plan(self) -> pc.Plan:
-        guarantee: Guarantee = pc.PureDP(self._epsilon)
-        if self._kind != "pure":
-            guarantee = pc.ApproxDP(self._epsilon, "1e-6")
-        return pc.plan(workload(self._data.schema, self._wanted), guarantee)
+@dataclass(frozen=True)
+class Case:
+    """Releases of one workload under one guarantee, and what is known of each."""
 
-    def release(self) -> None:
-        """Make one more release."""
-        release = pc.release(self._plan, self._data.codes)
-        release.recover()
-        start = time.process_time()
-        whole = release.whole()
-        self.seconds.append(time.process_time() - start)
-        self._last, self.true = whole, _flat(whole.workload, self._data.counts)
-        errors = np.concatenate(list(_errors(self._data, whole)), axis=1)
-        self._absolute.append(np.mean(np.abs(errors), axis=1))
-        self._squares.append(np.mean(errors**2, axis=1))
+    kind: str
+    name: str
+    wanted: str
+    epsilon: str
+    folder: Path  # of what is kept
+
+    @property
+    def _data(self) -> Dataset:
+        return dataset(self.name)
 
     @property
     def pictured(self) -> bool:
         """Whether errors are shown by the size of the true count."""
-        return (self._data.name, self._wanted) in _PICTURED and (self._epsilon, self._kind) == ("1", "pure")
+        return (self.name, self.wanted) in _PICTURED and (self.epsilon, self.kind) == ("1", "pure")
 
     @property
     def title(self) -> str:
-        """What the study is about."""
-        return f"{self._data.title} {self._wanted}, epsilon {self._epsilon}, {self._kind}"
+        """What the case is about."""
+        return f"{self._data.title} {self.wanted}, epsilon {self.epsilon}, {self.kind}"
 
-    def with_mbi(self, python: Path | None) -> dict[str, NDArray[Any]]:
-        """All numbers of the last release by every way, and by mbi if it runs."""
-        whole = self._last
-        estimates = _flat(whole.workload, whole.estimates)
-        found = {"least_squares": estimates, "clipped": np.maximum(estimates, 0)}
-        if python is not None:
-            sizes = {attribute.name: attribute.cells for attribute in self._data.schema}
-            tables = list(whole.workload)
-            total = float(whole.estimates(tables[0]).sum())
-            with tempfile.TemporaryDirectory(prefix="privcube-whole-") as folder:
-                (Path(folder) / "0.json").write_text(json.dumps(answers_of(whole, sizes, total)))
-                (Path(folder) / "records.csv").write_text(",".join(sizes) + "\n")  # mbi reads the answers alone
-                job = {"records": f"{folder}/records.csv", "sizes": sizes, "tables": tables, "repetitions": 1}
-                outcome = run_script(python, SCRIPTS / "run_mbi.py", {**job, "measurements": folder}, LIMIT)
-            if outcome.status == OK:
-                found["mbi"] = np.concatenate([np.asarray(table) for table in outcome.releases[0]])
-        return {**found, "whole": _flat(whole.workload, whole.counts)}
+    @property
+    def labels(self) -> dict[str, str]:
+        """The first columns of every row."""
+        return {"dataset": self.name, "workload": self.wanted, "epsilon": self.epsilon, "guarantee": self.kind}
 
-    def beside(self, found: dict[str, NDArray[Any]]) -> Row:
-        """The errors of every way on the same answers; empty where mbi did not run."""
-        off = {way: found[way] - self.true if way in found else None for way in WAYS}
-        return {
-            "dataset": self._data.name,
-            "workload": self._wanted,
-            "epsilon": self._epsilon,
-            "guarantee": self._kind,
-            **{f"mean_absolute_{way}": "" if own is None else float(np.abs(own).mean()) for way, own in off.items()},
-            **{
-                f"root_mean_square_{way}": "" if own is None else float(np.sqrt((own**2).mean()))
-                for way, own in off.items()
-            },
-        }
+    @cached_property
+    def true(self) -> NDArray[np.int64]:
+        """The exact counts of all cells of all tables."""
+        return _flat(workload(self._data.schema, self.wanted), self._data.counts)
 
-    def row(self) -> Row:
-        """The mean errors so far."""
-        absolute, squares = np.mean(self._absolute, axis=0), np.mean(self._squares, axis=0)
-        return {
-            "dataset": self._data.name,
-            "data": self._data.data,
-            "workload": self._wanted,
-            "epsilon": self._epsilon,
-            "guarantee": self._kind,
-            "releases": len(self.seconds),
-            **{f"mean_absolute_{way}": float(absolute[at]) for at, way in enumerate(_WAYS)},
-            **{f"root_mean_square_{way}": float(np.sqrt(squares[at])) for at, way in enumerate(_WAYS)},
-            "cpu_seconds": float(np.mean(self.seconds)),
-        }
+    def _path(self, what: str) -> Path:
+        parts = [self.name, self.wanted.replace("*", "s"), self.epsilon, self.kind.split()[0], what]
+        return self.folder / f"{'-'.join(parts)}.json"
+
+    def kept(self, what: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """A document of the case, made if it is not there."""
+        path = self._path(what)
+        if not path.exists():
+            staged = path.with_suffix(".new")
+            staged.write_text(json.dumps(make()), encoding="utf-8")
+            staged.rename(path)
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    @cached_property
+    def _plan(self) -> pc.Plan:
+        guarantee: Guarantee = pc.PureDP(self.epsilon) if self.kind == "pure" else pc.ApproxDP(self.epsilon, "1e-6")
+        made = self.kept(
+            "plan", lambda: {"plan": pc.plan(workload(self._data.schema, self.wanted), guarantee).to_json()}
+        )
+        return pc.Plan.from_json(made["plan"])
+
+    def release(self, repetition: int) -> pc.Release:
+        """A release of the case, the same whenever it is asked for."""
+
+        def measured() -> dict[str, Any]:
+            return {"answers": pc.release(self._plan, self._data.codes).measurements.answers.tolist()}
+
+        answers = self.kept(f"answers{repetition}", measured)["answers"]
+        return pc.Release(Measurements(self._plan, np.array(answers, dtype=np.int64)))
+
+    def found(self, repetition: int) -> dict[str, NDArray[Any]]:
+        """All numbers of a release by every way; by mbi if it ran."""
+        release = self.release(repetition)
+        estimates = _flat(release.workload, release.estimates)
+        whole = np.array(self.kept(f"whole{repetition}", lambda: self._whole(release))["numbers"])
+        found = {"least_squares": estimates, "clipped": np.maximum(estimates, 0), "whole": whole}
+        mbi = self.kept("mbi", dict)["numbers"] if self._path("mbi").exists() and not repetition else []
+        return {**found, "mbi": np.array(mbi)} if mbi else found
+
+    def _whole(self, release: pc.Release) -> dict[str, Any]:
+        release.recover()
+        start = time.process_time()
+        whole = release.whole()
+        seconds = time.process_time() - start
+        return {"numbers": _flat(whole.workload, whole.counts).tolist(), "cpu_seconds": seconds}
+
+    def ours(self, repetition: int) -> dict[str, float]:
+        """The errors of a release, and the seconds of its whole numbers."""
+
+        def worked_out() -> dict[str, float]:
+            found = self.found(repetition)
+            seconds = self.kept(f"whole{repetition}", dict)["cpu_seconds"]
+            return {**_errors(self.true, {way: found[way] for way in WAYS if way != "mbi"}), "cpu_seconds": seconds}
+
+        return self.kept(f"ours{repetition}", worked_out)
+
+    def beside(self, fitted: Mapping[str, Any]) -> Row:
+        """The errors of every way on the same answers; none where mbi was not done."""
+        found = self.found(0)
+        blank = dict.fromkeys([f"{error}_mbi" for error in ("mean_absolute", "root_mean_square")], "")
+        return {**self.labels, **_in_order({**blank, **_errors(self.true, found)}), **_cost(fitted, "mbi")}
+
+    def apart(self, fitted: Mapping[str, Any]) -> Row:
+        """The errors of OpenDP's own release."""
+        numbers = np.array(fitted["numbers"])
+        errors = _errors(self.true, {"opendp": numbers}) if len(numbers) else {}
+        blank = {"mean_absolute_opendp": "", "root_mean_square_opendp": ""}
+        return {**self.labels, **blank, **errors, **_cost(fitted, "opendp")}
+
+    def _job(self) -> dict[str, Any]:
+        sizes = {attribute.name: attribute.cells for attribute in self._data.schema}
+        tables = [list(table) for table in workload(self._data.schema, self.wanted)]
+        return {"sizes": sizes, "tables": tables, "repetitions": 1, "measurements": None, "processor_limit": LIMIT}
+
+    def fitted(self, what: str, python: Path, made: Outcome, fit: Callable[[Path], Outcome]) -> dict[str, Any]:
+        """What came of a fit of another system, if it was installed."""
+
+        def run_it() -> dict[str, Any]:
+            outcome = fit(python) if made.status == OK else made
+            numbers = [number for table in outcome.releases[0] for number in table] if outcome.releases else []
+            came = {"status": outcome.status, "reason": outcome.reason, "numbers": numbers}
+            return {**came, "cpu_seconds": outcome.processor, "megabytes": outcome.megabytes}
+
+        return self.kept(what, run_it)
+
+    def mbi(self, python: Path) -> Outcome:
+        """Fit mbi's model to what the first release says."""
+        with tempfile.TemporaryDirectory(prefix="privcube-whole-") as folder:
+            job = {**self._job(), "measurements": folder, "records": f"{folder}/records.csv"}
+            (Path(folder) / "0.json").write_text(json.dumps(answers_of(self.release(0))))
+            (Path(folder) / "records.csv").write_text(",".join(job["sizes"]) + "\n")  # mbi reads the answers alone
+            return run_script(python, SCRIPTS / "run_mbi.py", job, _PATIENCE)
+
+    def opendp(self, python: Path) -> Outcome:
+        """OpenDP's own release of the same tables at the same epsilon."""
+        with tempfile.TemporaryDirectory(prefix="privcube-whole-") as folder:
+            self._data.codes.to_csv(f"{folder}/records.csv", index=False)
+            job = {**self._job(), "records": f"{folder}/records.csv", "epsilon": float(self.epsilon), "rho": None}
+            return run_script(python, SCRIPTS / "run_opendp.py", job, _PATIENCE)
 
 
-def _flat(workload: pc.Workload, numbers: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate([numbers(table).ravel() for table in workload])
+def _means(case: Case, rows: list[dict[str, float]]) -> Row:
+    """The means of releases; of squares, for root mean square errors."""
+    means = {
+        name: float(np.sqrt(np.mean([row[name] ** 2 for row in rows])))
+        if name.startswith("root")
+        else float(np.mean([row[name] for row in rows]))
+        for name in rows[0]
+    }
+    labels = case.labels
+    first = {"dataset": labels.pop("dataset"), "data": dataset(case.name).data, **labels, "releases": len(rows)}
+    return {**first, **means}
 
 
-def _errors(data: Dataset, whole: WholeRelease) -> Iterator[NDArray[np.float64]]:
-    """For every table, the errors of its cells under the three ways."""
-    for table in whole.workload:
-        true, estimate = data.counts(table).ravel(), whole.estimates(table).ravel()
-        yield np.stack([estimate - true, np.maximum(estimate, 0) - true, whole.counts(table).ravel() - true])
+def _flat(tables: pc.Workload, numbers: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate([numbers(table).ravel() for table in tables])
+
+
+def _errors(true: NDArray[Any], found: Mapping[str, NDArray[Any]]) -> dict[str, float]:
+    off = {way: numbers - true for way, numbers in found.items()}
+    absolute = {f"mean_absolute_{way}": float(np.abs(own).mean()) for way, own in off.items()}
+    return {**absolute, **{f"root_mean_square_{way}": float(np.sqrt(np.mean(own**2))) for way, own in off.items()}}
+
+
+def _in_order(errors: Mapping[str, object]) -> dict[str, object]:
+    return dict(_ordered(errors))
+
+
+def _ordered(errors: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for error in ("mean_absolute", "root_mean_square"):
+        for way in WAYS:
+            yield f"{error}_{way}", errors[f"{error}_{way}"]
+
+
+def _cost(fitted: Mapping[str, Any], name: str) -> dict[str, object]:
+    done = fitted["status"] == OK
+    return {
+        f"status_{name}": fitted["status"] if done else f"{fitted['status']}: {fitted['reason']}",
+        f"cpu_seconds_{name}": float(fitted["cpu_seconds"]) if done else "",
+        f"megabytes_{name}": float(fitted["megabytes"]) if done else "",
+    }

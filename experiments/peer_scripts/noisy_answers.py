@@ -1,43 +1,59 @@
-"""The noisy answers of a release as a document that mbi reads: the rows of a group as one matrix per attribute."""
+"""What a release says, as a document that mbi reads: least-squares answers that are uncorrelated, of one deviation.
+
+Whatever noise a plan draws, the residuals of its tables (`privcube.released.whole.goals`) hold all that least squares
+takes from its answers, and hardly any two of them are correlated. So mbi gets them in place of the raw answers, which
+may be correlated, and weights them as it should. They are given table by table, each residual once; where every pair of
+attributes is asked for, mbi's model is the table of all attributes anyway, and few wide tables are faster for it.
+"""
 
 from __future__ import annotations
 
-from functools import reduce
+import itertools
+from math import comb
 from typing import Any
 
 import numpy as np
 
-from privcube.algebra.residuals import helmert_rows, square_rows
-from privcube.model.groups import square_weights
+from privcube.released.whole.blocks import Block
+from privcube.released.whole.cover import Places, cover
+from privcube.released.whole.goals import Goals, Residual, goals_of
+
+_LEAST = 1e-9  # a variance; what is known exactly would else divide by 0
 
 
-def answers_of(made: Any, sizes: dict[str, int], total: float) -> dict[str, Any]:
-    """Answers to every group; signed rows and their products are scaled so that all have noise of one deviation."""
-    plan, names = made.plan, list(sizes)
-    assert plan.frame.kind == "natural" or max(sizes.values()) == 2  # one axis per attribute
+def answers_of(made: Any) -> dict[str, Any]:
+    """The total, and for every table the transforms of its attributes, which rows of their product, and answers."""
+    goals = goals_of(made)
     kept: list[dict[str, Any]] = []
-    start = 0
-    for group, variance in zip(plan.groups, plan.noise_variances(), strict=True):
-        found = [rows_of(kind, sizes[names[axis]]) for axis, _, kind in group]
-        rows, norms = [own for own, _ in found], [norm for _, norm in found]
-        weights: Any = reduce(lambda left, right: np.kron(left, right), norms, np.ones(1))
-        answers = made.measurements.answers[start : start + len(weights)] / weights
-        start += len(weights)
+    for places, residuals in _owned(goals, _tables(goals)):
+        if not residuals:
+            continue
+        own = [goals.attributes[place] for place in places]
+        block = Block(goals, places, residuals)
+        found = [goals.residuals[residual] for residual in residuals]
+        deviations = np.repeat([max(goal.variance, _LEAST) ** 0.5 for goal in found], [g.estimate.size for g in found])
         kept.append({
-            "attributes": [names[axis] for axis, _, _ in group],
-            "factors": [(own / norm[:, None]).tolist() for own, norm in zip(rows, norms, strict=True)],
-            "answers": answers.tolist(),
-            "stddev": float(variance) ** 0.5,
+            "attributes": [one.attribute.name for one in own],
+            "factors": [one.rows.tolist() for one in own],
+            "rows": block.wanted.tolist(),
+            "scales": (block.scale / deviations).tolist(),
+            "answers": (np.concatenate([goal.estimate for goal in found]) / deviations).tolist(),
         })  # fmt: skip
-    assert start == len(made.measurements.answers)
-    return {"total": total, "groups": kept}
+    return {"total": goals.total, "groups": kept}
 
 
-def rows_of(kind: str, size: int) -> tuple[Any, Any]:
-    """What a group measures along an attribute, and norms; contrasts are the Helmert rows of two values, of norm 1."""
-    if kind == "cells":
-        return np.eye(size), np.ones(size)
-    if kind == "squares":
-        return np.asarray(square_rows(size), dtype=float), np.sqrt(np.array(square_weights(size), dtype=float))
-    rows = np.asarray(helmert_rows(size), dtype=float)
-    return rows, np.sqrt((rows**2).sum(axis=1)) if kind == "helmert" else np.ones(len(rows))
+def _tables(goals: Goals) -> list[Places]:
+    """Sets of attributes that contain all tables: these, or wider ones where that costs mbi nothing."""
+    tables = sorted({tuple(sorted(table)) for table in goals.tables}, key=lambda table: (-len(table), table))
+    pairs = {pair for table in tables for pair in itertools.combinations(table, 2)}
+    return cover(goals.sizes, tables) if len(pairs) == comb(len(goals.sizes), 2) else tables
+
+
+def _owned(goals: Goals, tables: list[Places]) -> list[tuple[Places, list[Residual]]]:
+    """Every residual, but the total, which is told apart, in the first table that has its attributes."""
+    owned: list[tuple[Places, list[Residual]]] = [(table, []) for table in tables]
+    for residual in goals.residuals:
+        names = {place for place, _ in residual}
+        if names:
+            next(own for table, own in owned if names <= set(table)).append(residual)
+    return owned

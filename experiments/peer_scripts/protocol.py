@@ -2,9 +2,9 @@
 
 The job is a JSON file: `records` (a CSV file of numbered values), `sizes` (values per attribute), `tables`, `epsilon`,
 `delta` and `rho` (null for a pure guarantee), `repetitions`, `measurements` (a folder that privcube writes to and mbi
-reads, or null) and `result`. Neighbors differ by one record more or less. The answer, in `result`: the tables of every
-repetition, flat in the order of the job, the seconds of each from records in memory to tables, by the clock and of all
-processors, peak memory in MB.
+reads, or null), `result` and, where it is limited, `processor_limit`, seconds of the processor. Neighbors differ by one
+record more or less. The answer, in `result`: the tables of every repetition, flat in the order of the job, the seconds
+of each from records in memory to tables, by the clock and of all processors, peak memory in MB.
 A script that cannot do what is asked raises; the last line of its message is the reason that is reported.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -24,6 +25,8 @@ import numpy as np
 def serve(release: Callable[[dict[str, Any], np.ndarray], list[np.ndarray]]) -> None:
     """Do the job named on the command line; `release` makes the tables once, from codes with a column per attribute."""
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    if "processor_limit" in job:
+        resource.setrlimit(resource.RLIMIT_CPU, (job["processor_limit"], job["processor_limit"] + 5))
     codes = np.loadtxt(job["records"], delimiter=",", skiprows=1, dtype=np.int64, ndmin=2)
     releases, seconds, processor = [], [], []
     for repetition in range(job["repetitions"]):

@@ -11,22 +11,23 @@ from protocol import serve
 
 
 class Rows:
-    """The rows of a group, applied to a marginal one attribute after another."""
+    """Some rows of a product of transforms, one per attribute, each with a scale, applied to a marginal."""
 
-    def __init__(self, factors):
+    def __init__(self, factors, rows, scales):
         self.factors = [jnp.asarray(factor) for factor in factors]
+        self.rows, self.scales = jnp.asarray(rows), jnp.asarray(scales)
 
     def __call__(self, factor):
         values = factor.values
         for at, rows in enumerate(self.factors):
             values = jnp.moveaxis(jnp.tensordot(rows, values, axes=(1, at)), 0, at)
-        return values.ravel()
+        return values.ravel()[self.rows] * self.scales
 
 
 @cache
-def rows_of(factors):
+def rows_of(said):
     """The same object for the same rows: nothing is compiled again for another release."""
-    return Rows(json.loads(factors))
+    return Rows(*json.loads(said))
 
 
 def release(job, _codes):
@@ -36,7 +37,8 @@ def release(job, _codes):
     measured = []
     for group in given["groups"]:
         answers, attributes = np.array(group["answers"]), tuple(group["attributes"])
-        measured.append(LinearMeasurement(answers, attributes, group["stddev"], rows_of(json.dumps(group["factors"]))))
+        said = json.dumps([group["factors"], group["rows"], group["scales"]])
+        measured.append(LinearMeasurement(answers, attributes, 1.0, rows_of(said)))
     domain = Domain.fromdict(job["sizes"])
     model = estimation.MirrorDescent().estimate(domain, measured, known_total=max(given["total"], 1.0))
     return [np.asarray(model.project(tuple(table)).values) for table in job["tables"]]

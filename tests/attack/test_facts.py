@@ -99,37 +99,17 @@ def release_of(answers: np.ndarray) -> pc.Release:
     return pc.Release(Measurements(made, np.resize(answers, made.rows)))
 
 
-def test_groupings_that_do_not_nest_have_no_whole_numbers(place: Path) -> None:
-    """Their coordinates are for levels that nest; before, the search failed after the charge."""
-    levels = [pc.Level("low", width=2), pc.Level("odd", groups={"u": [0, 3], "v": [1, 2]}, of="x")]
-    schema = pc.Schema([pc.Attribute("x", size=4, levels=levels), pc.Attribute("y", size=2)])
-    for one, other in (("low", "odd"), ("odd", "low")):
-        workload = pc.Workload.tables(schema, [(pc.Axis("x", one), "y"), (pc.Axis("x", other),), ("x",)])
-        made = pc.plan(workload, pc.PureDP(1), "marginals")
-        with pytest.raises(QueryError, match="levels that nest"):
-            pc.Release(Measurements(made, np.arange(made.rows))).whole("fast")
-        single = pc.Workload.tables(schema, [(pc.Axis("x", one), "y"), ("x",)])
-        made = pc.plan(single, pc.PureDP(1), "marginals")
-        assert pc.Release(Measurements(made, np.arange(made.rows))).whole("fast").counts(("x",)).min() >= 0
-
-
 @pytest.mark.parametrize(
     "declared",
     [
-        "size = 100_000",
-        'size = 4\nlevels = [{name = "low", width = 2}, {name = "odd", groups = {u = [0, 3], v = [1, 2]}, of = "x"}]',
+        '[[attributes]]\nname = "x"\nsize = 100_000\n[workload]\nall_kway = [1]',
+        '[[measures]]\nname = "x"\nlow = 0\nhigh = 9\nstep = 1\n[workload]\ntables = [["sex", "x"]]',
     ],
 )
 def test_tables_without_whole_numbers_are_refused_before_the_charge(place: Path, declared: str) -> None:
     (place / "people.csv").unlink()
-    text = SPEC.replace(
-        "[workload]\nall_kway = [1]", f'[[attributes]]\nname = "x"\n{declared}\n[workload]\nall_kway = [1]'
-    )
-    if "levels" in declared:
-        text = text.replace(
-            "all_kway = [1]", 'tables = [[{attribute = "x", level = "low"}], [{attribute = "x", level = "odd"}]]'
-        )
-    with pytest.raises(QueryError, match="whole numbers") as refused:
+    text = SPEC.replace("[workload]\nall_kway = [1]", declared)
+    with pytest.raises(PrivcubeError, match="whole numbers") as refused:
         publish(Spec.from_toml(text), folder=place)
     assert "Nothing was charged" in " ".join(refused.value.__notes__)
 

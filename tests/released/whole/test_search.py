@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -12,16 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privcube as pc
-from privcube.errors import QueryError
+from privcube.errors import PlanError, QueryError
 from privcube.model.measurements import Measurements
 from privcube.model.workload import Axis
 from privcube.progress import Work, silent
+from privcube.released.whole import coordinates
 from privcube.released.whole.blocks import Problem
+from privcube.released.whole.coordinates import coordinates_of
 from privcube.released.whole.dual import Curvature, implicit_step
 from privcube.released.whole.facts import Facts, Impossible, impossible_cells
 from privcube.released.whole.flow import flow
 from privcube.released.whole.generator import generator, seed_of
-from privcube.released.whole.goals import goals_of
+from privcube.released.whole.goals import check_workload, goals_of
 from privcube.released.whole.particles import first_particles, first_shares, sweep
 from privcube.released.whole.release import WholeRelease
 from privcube.released.whole.rounding import rounded
@@ -53,7 +56,7 @@ def require_promises(whole: WholeRelease) -> None:
     rows = whole.records(form="pyarrow").to_pylist()
     schema = whole.workload.schema
     assert all(row["count"] >= 1 for row in rows)
-    for table in whole.workload:
+    for table in filter(whole.has_counts, whole.workload):
         counts = whole.counts(table)
         assert counts.dtype == np.int64
         assert counts.min(initial=0) >= 0
@@ -125,7 +128,7 @@ def test_the_flow_goes_on_to_the_best_non_negative_fit() -> None:
     release = made({"a": 2, "b": 3}, 2, 30, "1", seed=4)
     goals = goals_of(release)
     certain = {key: type(goal)(goal.estimate, goal.metric, 0.0) for key, goal in goals.residuals.items()}
-    problem = Problem(type(goals)(goals.attributes, goals.tables, goals.weights, certain, goals.curvatures))
+    problem = Problem(replace(goals, residuals=certain))
     fit = flow(problem, Impossible(), 100, generator(1), NOTHING)
     keys = fit.particles.keys
     functions = np.stack([problem.on_records(keys, row) for row in np.eye(len(problem.estimate))])
@@ -268,10 +271,75 @@ def test_intervals_of_counts_are_the_whole_numbers_in_those_of_estimates() -> No
 
 
 def test_what_is_too_large_is_refused() -> None:
-    schema = pc.Schema.from_sizes({"a": 5000})
-    plan = pc.plan(pc.Workload.all_kway(schema, 1), pc.PureDP(1), "marginals")
-    with pytest.raises(QueryError, match="at most 4,096 cells for whole numbers, given 5000"):
-        pc.Release(Measurements(plan, np.ones(5000, dtype=np.int64))).whole()
+    schema = pc.Schema.from_sizes({"a": 70_000})
+    with pytest.raises(QueryError, match="at most 65,536 cells for whole numbers, given 70000"):
+        check_workload(pc.Workload.all_kway(schema, 1))
+
+
+def test_an_attribute_of_many_values() -> None:
+    """5,000 values: coordinates are sparse, and only some records move at a time."""
+    random = np.random.default_rng(3)
+    data = pd.DataFrame({"a": (random.random(500) ** 4 * 5000).astype(int), "b": random.integers(0, 2, 500)})
+    workload = pc.Workload.tables(pc.Schema.from_sizes({"a": 5000, "b": 2}), [("a",), ("b",)])
+    release = pc.release(pc.plan(workload, pc.PureDP(1), "marginals"), data)
+    whole = release.whole("fast")
+    require_promises(whole)
+    true = np.bincount(data["a"], minlength=5000)
+    assert np.abs(whole.counts(("a",)) - true).mean() < 0.8 * np.abs(release.estimates(("a",)) - true).mean()
+    assert coordinates_of(workload.schema["a"], [Axis("a")]).rows.nnz < 5000 * 16
+
+
+def test_sparse_coordinates_are_those_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    attribute = pc.Attribute("a", size=300, levels=[pc.Level("ten", width=10)])
+    axes = [Axis("a"), Axis("a", "ten"), Axis("a", queries="ranges"), Axis("a", queries="prefixes")]
+    sparse = coordinates_of(attribute, axes)
+    monkeypatch.setattr(coordinates, "_DENSE", 300)
+    dense = coordinates_of(attribute, axes)
+    np.testing.assert_allclose(sparse.rows.toarray(), dense.rows)
+    np.testing.assert_allclose(dense.rows @ dense.rows.T, np.eye(300), atol=1e-12)
+    for axis in axes:
+        np.testing.assert_allclose(sparse.energies(axis), dense.energies(axis))
+    np.testing.assert_allclose(sparse.on_groups(1).toarray(), dense.on_groups(1))
+
+
+def test_levels_that_do_not_nest() -> None:
+    """Two groupings of one column: each has coordinates of its own, and records serve both."""
+    levels = [pc.Level("low", width=2), pc.Level("odd", groups={"u": [0, 3], "v": [1, 2], "w": [4, 5]}, of="x")]
+    schema = pc.Schema([pc.Attribute("x", size=6, levels=levels), pc.Attribute("y", size=3)])
+    random = np.random.default_rng(0)
+    data = pd.DataFrame({"x": random.integers(0, 6, 500), "y": random.integers(0, 3, 500)})
+    low, odd = Axis("x", "low"), Axis("x", "odd")
+    for tables in ([(low,), (odd,)], [(low, "y"), (odd, "y")], [("x",), (odd, "y"), (low, "y")]):
+        workload = pc.Workload.tables(schema, tables)
+        for recovery in ("optimal", "direct"):
+            release = pc.release(pc.plan(workload, pc.PureDP(30), "marginals", recovery=recovery), data)
+            whole = release.whole("fast", impossible=[{"x": 5, "y": 2}])
+            require_promises(whole)
+            assert "y" not in tables[0] or int(whole.counts(("x", "y"))[5, 2]) == 0
+            near = [np.abs(whole.counts(table) - release.estimates(table)).mean() for table in release.workload]
+            assert max(near) < (2 if any("y" in table for table in tables) else 1)
+    goals = goals_of(release)
+    assert (goals.columns, goals.sizes) == ((0, 0, 1), (6, 3))
+    assert all(len(set(block.grid.attributes)) == len(block.grid.attributes) for block in Problem(goals).blocks)
+
+
+def test_beside_measures_counts_are_whole_and_sums_stay_estimates() -> None:
+    schema = pc.Schema([pc.Attribute("sex", values=["F", "M"]), pc.Measure("days", low=0, high=60, step=1)])
+    random = np.random.default_rng(0)
+    data = pd.DataFrame({"sex": random.choice(["F", "M"], 300), "days": random.integers(0, 61, 300)})
+    workload = pc.Workload.tables(schema, [("sex",)]).with_sums()
+    release = pc.release(pc.plan(workload, pc.PureDP(5)), data)
+    whole = release.whole("fast", records=300)
+    require_promises(whole)
+    counts, sums = whole.workload
+    assert int(whole.values(counts).count.sum()) == 300  # type: ignore[union-attr]
+    assert whole.values(sums).count is None
+    np.testing.assert_array_equal(whole.values(sums).estimate, release.values(sums).estimate)
+    assert list(whole.records()) == ["sex", "count"]
+    with pytest.raises(QueryError, match="attributes that records have"):
+        whole.counts(sums)
+    with pytest.raises(PlanError, match="a table of counts, given sums of measures alone"):
+        check_workload(pc.Workload.tables(schema, [("sex", Axis("days", queries="sum"))]))
 
 
 def test_what_records_cannot_say_is_refused() -> None:

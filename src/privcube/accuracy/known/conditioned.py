@@ -186,9 +186,10 @@ class Conditioned:
     def recover(self, sources: Sequence[Table], answers: Floats, progress: Progress = silent) -> dict[Table, Floats]:
         """Source tables from the noisy answers, corrected; what is known is met to the last digit."""
         digest = hashlib.sha256(answers.tobytes()).digest()
-        missing = [] if digest in self._corrections else [own.source for own in self._known]
+        is_new = digest not in self._corrections
+        missing = [own.source for own in self._known] if is_new else []
         found = self._base.recover(list(dict.fromkeys([*sources, *missing])), answers, progress)
-        if missing:
+        if is_new:
             self._corrections = {digest: self._correction(found)}
         correction = self._corrections[digest]
         corrected = {}

@@ -61,7 +61,7 @@ def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
             *_reading(plan),
             *measure_lines(plan),
             *known_words(stated),
-            *whole_words(stated),
+            *whole_words(stated, plan.workload),
         ],
         "How to check": [_checking()],
     }

@@ -251,9 +251,11 @@ def _by_measure(tables: list[PublishedTable]) -> list[list[PublishedTable]]:
 
 
 def _published(artifact: Artifact, name: str) -> list[PublishedTable]:
-    """One column of every table, as an array with an axis per attribute."""
+    """One column of every table that has it, as an array with an axis per attribute."""
     schema, found = artifact.plan.workload.schema, []
     for own in artifact.tables:
+        if name not in own.numbers:
+            continue
         shape = [axis_cells(schema, entry) for entry in own.table]
         found.append(PublishedTable(own.file, own.table, own.numbers[name].reshape(shape).astype(np.float64)))
     return found

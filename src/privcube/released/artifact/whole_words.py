@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from privcube.model.workload import Workload
+from privcube.released.whole.goals import is_counted
+
 
 def known_words(stated: Mapping[str, Any]) -> Iterator[str]:
     """What was publicly known beforehand, if anything, and who says so."""
@@ -22,7 +25,7 @@ def known_words(stated: Mapping[str, Any]) -> Iterator[str]:
     yield f"- The publisher declares as publicly known, not read off the data, that {' and that '.join(facts)}. {use}"
 
 
-def whole_words(stated: Mapping[str, Any]) -> Iterator[str]:
+def whole_words(stated: Mapping[str, Any], workload: Workload) -> Iterator[str]:
     """What to know about whole numbers, if there are any."""
     whole = stated.get("whole")
     if whole is None:
@@ -32,6 +35,8 @@ def whole_words(stated: Mapping[str, Any]) -> Iterator[str]:
         "are not negative and agree with each other. They are not unbiased; the intervals are those of the estimates. "
         "They were worked out from the published measurements alone and cost no privacy."
     )
+    if not all(map(is_counted, workload)):
+        yield "- Tables of sums have no `count`, and the made-up records no measures: sums and means stay estimates."
     if whole["with_records"]:
         yield (
             "- `records.parquet` has these records: rows of labels, and how often each occurs. They are made up to fit "

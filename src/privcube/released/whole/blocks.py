@@ -29,12 +29,13 @@ class Block:
 
     def __init__(self, goals: Goals, attributes: tuple[int, ...], residuals: Sequence[Residual]) -> None:
         own = [goals.attributes[place] for place in attributes]
-        self.grid = Grid.of(goals.sizes, attributes)
+        self.grid = Grid.of(goals.sizes, [goals.columns[place] for place in attributes])
         self.cells = self.grid.cells
         self._matrices = _matrices([one.rows for one in own])
         self._squares = [matrix * matrix for matrix in self._matrices]  # of each entry, for sparse arrays as well
         self._backward = [matrix.T for matrix in self._matrices]
-        places = np.arange(prod([len(one.rows) for one in own])).reshape([len(one.rows) for one in own])
+        lengths = [one.rows.shape[0] for one in own]
+        places = np.arange(prod(lengths)).reshape(lengths)
         self._all = places.size
         wanted, scales = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
         for residual in residuals:
@@ -45,40 +46,41 @@ class Block:
                 [float(one.cells) for place, one in zip(attributes, own, strict=True) if place not in depth_of]
             )
             scales.append(np.full(wanted[-1].size, outside**0.5))
-        self._wanted, self._scale = np.concatenate(wanted), np.concatenate(scales)
+        self.wanted, self.scale = np.concatenate(wanted), np.concatenate(scales)
 
     def __len__(self) -> int:
-        return len(self._wanted)
+        return len(self.wanted)
 
     def coordinates(self, counts: Floats) -> Floats:
         """The coordinates of counts in the cells of the block."""
-        return np.asarray(_applied(self._matrices, counts)[self._wanted] * self._scale)
+        return np.asarray(_applied(self._matrices, counts)[self.wanted] * self.scale)
 
     def information(self, counts: Floats) -> Floats:
         """For every coordinate, the sum over the records of its squared function."""
-        return np.asarray(_applied(self._squares, counts)[self._wanted] * self._scale**2)
+        return np.asarray(_applied(self._squares, counts)[self.wanted] * self.scale**2)
 
     def function(self, weights: Floats) -> Floats:
         """The function on cells whose sum over the records is the sum of weights times coordinates."""
         full = np.zeros(self._all)
-        full[self._wanted] = weights * self._scale
+        full[self.wanted] = weights * self.scale
         return _applied(self._backward, full)
 
 
-def _matrices(rows: Sequence[Floats]) -> list[Any]:
+def _matrices(rows: Sequence[Any]) -> list[Any]:
     """The attributes' transforms; small ones multiplied, large ones sparse, as they are."""
-    groups: list[list[Floats]] = []
+    groups: list[list[Any]] = []
     for own in rows:
-        if groups and prod([len(one) for one in groups[-1]]) * len(own) <= _MATRIX:
+        if groups and prod([one.shape[0] for one in groups[-1]]) * own.shape[0] <= _MATRIX:
             groups[-1].append(own)
         else:
             groups.append([own])
     matrices: list[Any] = []
     for group in groups:
-        matrix: Floats = np.ones((1, 1))
-        for own in group:
-            matrix = np.asarray(np.kron(matrix, own), dtype=np.float64)
-        matrices.append(_sparse(matrix) if len(matrix) > 2 * _MATRIX else matrix)
+        matrix = group[0]
+        for own in group[1:]:
+            matrix = np.kron(matrix, own)
+        is_large = isinstance(matrix, np.ndarray) and len(matrix) > 2 * _MATRIX
+        matrices.append(_sparse(matrix) if is_large else matrix)
     return matrices
 
 
@@ -106,11 +108,11 @@ class Problem:
     def __init__(self, goals: Goals) -> None:
         self.goals = goals
         self.sizes = goals.sizes
-        places = cover(self.sizes, goals.tables) or [()]
+        places = cover([own.cells for own in goals.attributes], goals.tables, goals.columns) or [()]
         owned: list[list[Residual]] = [[] for _ in places]
         sets = [frozenset(own) for own in places]
         holding: list[list[int]] = [
-            [number for number, own in enumerate(sets) if at in own] for at in range(len(self.sizes))
+            [number for number, own in enumerate(sets) if at in own] for at in range(len(goals.attributes))
         ]
         for residual in goals.residuals:
             names = frozenset(place for place, _ in residual)
@@ -125,7 +127,8 @@ class Problem:
         self.pull = np.where(np.repeat([not residual for residual in order], lengths), _TOTAL, 1.0) * self.metric
         self.variance = np.repeat([goal.variance for goal in found], lengths)
         self.order = np.repeat([len(residual) for residual in order], lengths)
-        self.dimension = np.repeat([prod([float(self.sizes[at]) for at, _ in residual]) for residual in order], lengths)
+        spread = [prod([float(goals.attributes[at].cells) for at, _ in residual]) for residual in order]
+        self.dimension = np.repeat(spread, lengths)
         ends = np.cumsum([0, *map(len, self.blocks)]).tolist()
         self.parts = [slice(start, end) for start, end in pairwise(ends)]
         self.touching = [

@@ -21,7 +21,7 @@ from privcube.model.workload import Table
 from privcube.progress import Progress, silent
 from privcube.released.whole.blocks import Problem
 from privcube.released.whole.generator import generator, seed_of
-from privcube.released.whole.goals import goals_of
+from privcube.released.whole.goals import counted_tables, goals_of
 from privcube.released.whole.records import Records
 from privcube.released.whole.release import WholeRelease, counts_of
 from privcube.released.whole.search import fitted_records
@@ -35,7 +35,7 @@ def count_errors(
     truth = problem.coordinates(problem.keys(records.codes), records.times.astype(np.float64))
     random = generator(seed_of(release.measurements) + 1)
     workload, facts = release.workload, release.facts
-    exact = {table: counts_of(records, workload, table) for table in workload}
+    exact = {table: counts_of(records, workload, table) for table in counted_tables(workload)}
     squares = {table: np.zeros(counts.shape) for table, counts in exact.items()}
     for _ in range(repetitions):
         noisy = truth + random.standard_normal(len(truth)) * np.sqrt(problem.variance)

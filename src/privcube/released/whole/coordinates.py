@@ -10,9 +10,10 @@ See THEORY section 5.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from privcube.accuracy.ranges import bounds
 from privcube.algebra.lattice import Floats, Integers
 from privcube.model.attribute import Attribute
 from privcube.model.workload import Axis
+
+_DENSE: Final = 256  # cells; coordinates of more are sparse arrays
+_AT_ONCE: Final = 256  # rows of running sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +33,7 @@ class Coordinates:
     attribute: Attribute
     levels: tuple[str | None, ...]  # those in use, from coarse to fine; None: single cells
     partitions: tuple[Integers, ...]  # for each of them, the group of every cell
-    rows: Floats  # coordinate x cell
+    rows: Any  # coordinate x cell: an array, sparse if it is large
     depths: Integers  # of the coordinates, in increasing order
 
     @property
@@ -51,10 +55,10 @@ class Coordinates:
         first, last = np.searchsorted(self.depths, [depth, depth + 1])
         return slice(int(first), int(last))
 
-    def on_groups(self, depth: int) -> Floats:
-        """The coordinates up to a depth, as functions on the groups of that depth."""
+    def on_groups(self, depth: int) -> Any:
+        """The coordinates up to a depth, as functions on the groups of that depth; sparse if rows are."""
         _, first = np.unique(self.partitions[depth - 1], return_index=True)
-        return np.asarray(self.rows[: self.span(depth).stop, first])
+        return self.rows[: self.span(depth).stop][:, first]
 
     def energies(self, entry: str | Axis) -> Floats:
         """Per coordinate up to the entry's depth, the sum of squares that a unit of it adds to the entry's numbers."""
@@ -63,14 +67,19 @@ class Coordinates:
         rows = self.rows[: self.span(depth).stop]
         if axis.queries == "cells":
             groups = self.partitions[depth - 1]
-            sums = np.zeros((int(groups.max()) + 1, len(rows)))
-            np.add.at(sums, groups, rows.T)
-            return np.asarray((sums**2).sum(axis=0))
-        scale = self.attribute.ordered_cells
-        running = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(rows[:, :scale], axis=1)], axis=1)
-        if axis.queries == "prefixes":
-            return np.asarray((running[:, 1:] ** 2).sum(axis=1))
-        return np.asarray((scale + 1) * (running**2).sum(axis=1) - running.sum(axis=1) ** 2)
+            sizes = np.bincount(groups).astype(np.float64)
+            functions = self.on_groups(depth)  # constant on every group, so its sum there is its value times the size
+            return np.asarray((functions * functions) @ sizes**2)
+        scale, found = self.attribute.ordered_cells, []
+        for start in range(0, rows.shape[0], _AT_ONCE):
+            own = rows[start : start + _AT_ONCE, :scale]
+            own = own if isinstance(own, np.ndarray) else own.toarray()
+            running = np.concatenate([np.zeros((len(own), 1)), np.cumsum(own, axis=1)], axis=1)
+            if axis.queries == "prefixes":
+                found.append((running[:, 1:] ** 2).sum(axis=1))
+            else:
+                found.append((scale + 1) * (running**2).sum(axis=1) - running.sum(axis=1) ** 2)
+        return np.concatenate(found)
 
     @cached_property
     def depth_energies(self) -> Floats:
@@ -100,30 +109,50 @@ def coordinates_of(attribute: Attribute, axes: Iterable[Axis]) -> Coordinates:
     levels = [level for level in (*reversed(attribute.level_names), None) if level in used]
     partitions = [np.asarray(attribute.partition(level).group_of, dtype=np.int64) for level in levels]
     cells = attribute.cells
-    rows, depths = [np.full(cells, cells**-0.5)], [0]
+    functions: list[tuple[Integers, Floats]] = [(np.arange(cells), np.full(cells, cells**-0.5))]
+    depths = [0]
     coarser = np.zeros(cells, dtype=np.int64)
     for depth, groups in enumerate(partitions, start=1):
-        for parent in range(int(coarser.max()) + 1):
-            members = np.flatnonzero(coarser == parent)
-            children = [members[groups[members] == group] for group in np.unique(groups[members])]
-            for row in _halves(children, cells):
-                rows.append(row)
-                depths.append(depth)
+        for members in _split(np.arange(cells), coarser):
+            found = list(_halves(_split(members, groups[members])))
+            functions += found
+            depths += [depth] * len(found)
         coarser = groups
-    return Coordinates(attribute, tuple(levels), tuple(partitions), np.array(rows), np.array(depths, dtype=np.int64))
+    return Coordinates(
+        attribute, tuple(levels), tuple(partitions), _matrix(functions, cells), np.array(depths, dtype=np.int64)
+    )
 
 
-def _halves(children: Sequence[Integers], cells: int) -> Iterable[Floats]:
+def _split(members: Integers, groups: Integers) -> list[Integers]:
+    """Members by their groups, in the order of these."""
+    order = np.argsort(groups, kind="stable")
+    return np.split(members[order], np.flatnonzero(np.diff(groups[order])) + 1)
+
+
+def _halves(children: Sequence[Integers]) -> Iterator[tuple[Integers, Floats]]:
     """Functions on the cells of some children: the first half against the second, and the same within each half."""
     if len(children) < 2:
         return
     middle = (len(children) + 1) // 2
     left, right = np.concatenate(children[:middle]), np.concatenate(children[middle:])
-    row = np.zeros(cells)
-    row[left], row[right] = 1.0 / len(left), -1.0 / len(right)
-    yield row / np.sqrt(np.sum(row**2))
-    yield from _halves(children[:middle], cells)
-    yield from _halves(children[middle:], cells)
+    values = np.concatenate([np.full(len(left), 1.0 / len(left)), np.full(len(right), -1.0 / len(right))])
+    yield np.concatenate([left, right]), values / np.sqrt(np.sum(values**2))
+    yield from _halves(children[:middle])
+    yield from _halves(children[middle:])
+
+
+def _matrix(functions: Sequence[tuple[Integers, Floats]], cells: int) -> Any:
+    """Functions as the rows of an array."""
+    if cells <= _DENSE:
+        rows = np.zeros((len(functions), cells))
+        for row, (places, values) in zip(rows, functions, strict=True):
+            row[places] = values
+        return rows
+    import scipy.sparse  # here, as reading a release needs none of it
+
+    numbers = np.repeat(np.arange(len(functions)), [len(places) for places, _ in functions])
+    places, values = (np.concatenate(own) for own in zip(*functions, strict=True))
+    return scipy.sparse.csr_array((values, (numbers, places)), shape=(len(functions), cells))
 
 
 def cells_from_queries(counts: Floats, at: int, axis: Axis, attribute: Attribute) -> Floats:

@@ -17,8 +17,10 @@ _MOST_CELLS: Final = 4096  # of a block, unless a single table has more: empiric
 _NEARLY: Final = 1e-3  # what a table counts that lacks two attributes, next to one that lacks one
 
 
-def cover(sizes: Sequence[int], tables: Sequence[Places]) -> list[Places]:
+def cover(sizes: Sequence[int], tables: Sequence[Places], columns: Sequence[int] | None = None) -> list[Places]:
     """Blocks that contain all tables; from each table not yet contained, grow one by what completes most others.
+
+    No block has two that are of one column of the records.
 
     >>> cover([2, 3, 300], [(0, 1), (0, 2), (1, 2)])
     [(0, 1, 2)]
@@ -27,6 +29,7 @@ def cover(sizes: Sequence[int], tables: Sequence[Places]) -> list[Places]:
     inside = np.zeros((len(wanted), len(sizes)))
     for row, table in enumerate(wanted):
         inside[row, list(table)] = 1.0
+    column = np.arange(len(sizes)) if columns is None else np.asarray(columns)
     lengths, logs = inside.sum(axis=1), np.log(np.maximum(np.asarray(sizes, dtype=np.float64), 1.5))
     blocks: list[Places] = []
     while len(inside):
@@ -36,7 +39,7 @@ def cover(sizes: Sequence[int], tables: Sequence[Places]) -> list[Places]:
             missing = lengths - covered
             gain = (missing == 1).astype(float) @ inside + _NEARLY * ((missing == 2).astype(float) @ inside)
             room = np.log(_MOST_CELLS) + 1e-9 - logs[block].sum()
-            gain = np.where(block | (logs > room), 0.0, gain / logs)
+            gain = np.where(np.isin(column, column[block]) | (logs > room), 0.0, gain / logs)
             best = int(gain.argmax())
             if gain[best] <= 0:
                 break

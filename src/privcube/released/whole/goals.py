@@ -8,17 +8,20 @@ over the records of products of the attributes' functions. The squared error of 
 unequal groups are asked for. The variance of a residual's coordinates follows from the mean variances of the tables
 below it, which are triangular in the residuals; it decides only how closely records follow the estimates.
 
+Levels of an attribute that do not nest have coordinates of their own, as if they were different attributes that are
+both read off the same column of the records. Sums of measures are no goals: tables with them have no whole numbers.
+
 See THEORY section 5.3.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -26,6 +29,7 @@ from privcube.accuracy.layout import cells_table
 from privcube.accuracy.predictor import predictor
 from privcube.algebra.lattice import Floats
 from privcube.errors import Plain, PlanError, QueryError
+from privcube.model.attribute import Attribute
 from privcube.model.measures.measure import measure_of
 from privcube.model.workload import Axis, Table, Workload
 from privcube.released.release import Release
@@ -34,7 +38,7 @@ from privcube.released.whole.coordinates import Coordinates, cells_from_queries,
 Residual = tuple[tuple[int, int], ...]  # (attribute, depth) pairs, depth above 0, in the order of the attributes
 
 _MOST_RESIDUALS: Final = 4_000_000  # of all tables, counted once per table: beyond this, memory and hours run out
-_MOST_CELLS: Final = 4096  # of an attribute: its coordinates are a square matrix
+_MOST_CELLS: Final = 2**16  # of an attribute: codes have 16 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,18 +52,28 @@ class Goal:
 
 @dataclass(frozen=True, eq=False)
 class Goals:
-    """The attributes that tables have, and the goals of all residuals of these tables."""
+    """The attributes that tables have, and the goals of all residuals of these tables.
+
+    An attribute appears once for every chain of nesting levels that tables ask for; `columns` says which it is.
+    """
 
     attributes: tuple[Coordinates, ...]
+    columns: tuple[int, ...]  # of records, from which each of them is read off
     tables: tuple[tuple[int, ...], ...]  # the attributes of every table of the workload
     weights: tuple[float, ...]
     residuals: Mapping[Residual, Goal]
-    curvatures: Floats  # per attribute, what moving one record along it adds to the squared error, on average
+    curvatures: Floats  # per column, what moving one record along it adds to the squared error, on average
+
+    @property
+    def recorded(self) -> tuple[Attribute, ...]:
+        """The attribute of every column of the records."""
+        of = {column: own.attribute for column, own in zip(self.columns, self.attributes, strict=True)}
+        return tuple(of[column] for column in range(len(of)))
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many cells each attribute has."""
-        return tuple(own.cells for own in self.attributes)
+        """How many cells each column of the records has."""
+        return tuple(own.cells for own in self.recorded)
 
     @property
     def total(self) -> float:
@@ -69,33 +83,41 @@ class Goals:
 
 def goals_of(release: Release) -> Goals:
     """The goals of a release."""
-    workload = release.workload
-    attributes, places, depths = _laid_out(workload)
-    number = {own.attribute.name: at for at, own in enumerate(attributes)}
+    tables = counted_tables(release.workload)
+    weights = [
+        weight for table, weight in zip(release.workload, release.workload.weights, strict=True) if is_counted(table)
+    ]
+    laid = _laid_out(release.workload)
+    attributes, places, depths = laid.attributes, laid.places, laid.depths
     sums: dict[Residual, Floats] = {}
     metric: dict[Residual, Floats] = {}
-    curvatures = np.zeros(len(attributes))
-    known_energies = {
-        entry: attributes[number[Axis.of(entry).attribute]].energies(entry)
-        for entry in dict.fromkeys(itertools.chain.from_iterable(workload))
-    }
-    cells = _all_cells(release)
-    for table, own, most, counts, weight in zip(workload, places, depths, cells, workload.weights, strict=True):
+    curvatures = np.zeros(max(laid.columns, default=-1) + 1)
+    known_energies: dict[tuple[int, str | Axis], Floats] = {}
+    for table, own in zip(tables, places, strict=True):
+        for at, entry in zip(own, table, strict=True):
+            if (at, entry) not in known_energies:
+                known_energies[at, entry] = attributes[at].energies(entry)
+    cells = _all_cells(release, tables)
+    for table, own, most, counts, weight in zip(tables, places, depths, cells, weights, strict=True):
         estimates = _coordinates([attributes[at] for at in own], most, counts)
-        energies = [known_energies[entry] for entry in table]
-        curvatures[list(own)] += weight * _curvatures([attributes[at] for at in own], energies)
+        energies = [known_energies[at, entry] for at, entry in zip(own, table, strict=True)]
+        columns = [laid.columns[at] for at in own]
+        curvatures[columns] += weight * _curvatures([attributes[at] for at in own], energies)
         for residual, part, energy in _parts(attributes, own, most, estimates, energies):
             if residual in metric:
                 metric[residual] += weight * energy
                 sums[residual] += weight * energy * part
             else:
                 metric[residual], sums[residual] = weight * energy, weight * energy * part
-    variances = _variances(release, attributes, places, depths, metric)
+    if release.agrees:
+        variances = _variances(release, attributes, places, depths, metric)
+    else:
+        variances = _direct_variances(release, attributes, places, depths, metric, weights)
     found = {
         residual: Goal(np.divide(sums[residual], own, out=np.zeros(own.shape), where=own > 0), own, variances[residual])
         for residual, own in metric.items()
     }
-    return Goals(tuple(attributes), tuple(places), workload.weights, found, curvatures)
+    return Goals(tuple(attributes), laid.columns, tuple(places), tuple(weights), found, curvatures)
 
 
 def check_workload(workload: Workload) -> None:
@@ -103,39 +125,66 @@ def check_workload(workload: Workload) -> None:
     _laid_out(workload)
 
 
-def _laid_out(workload: Workload) -> tuple[list[Coordinates], list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """The attributes, and for every table their places and the depths of its levels."""
-    if any(measure_of(table) is not None for table in workload):
-        raise PlanError("whole numbers", expected="tables of counts, without measures")
-    attributes = _attributes(workload)
-    number = {own.attribute.name: at for at, own in enumerate(attributes)}
-    places = [tuple([number[Axis.of(entry).attribute] for entry in table]) for table in workload]
+def is_counted(table: Table) -> bool:
+    """Whether a table has counts, and so can have whole numbers."""
+    return measure_of(table) is None
+
+
+def counted_tables(workload: Workload) -> list[Table]:
+    """The tables of a workload that have counts."""
+    return [table for table in workload if is_counted(table)]
+
+
+class _Layout(NamedTuple):
+    """Coordinates, the column of the records of each, and for every table their places and the depths of its levels."""
+
+    attributes: list[Coordinates]
+    columns: tuple[int, ...]
+    places: list[tuple[int, ...]]
+    depths: list[tuple[int, ...]]
+
+
+def _laid_out(workload: Workload) -> _Layout:
+    tables = counted_tables(workload)
+    if not tables:
+        raise PlanError("whole numbers", expected="a table of counts", given=Plain("sums of measures alone"))
+    asked: dict[str, list[Axis]] = {}
+    for entry in dict.fromkeys(itertools.chain.from_iterable(tables)):
+        asked.setdefault(Axis.of(entry).attribute, []).append(Axis.of(entry))
+    attributes: list[Coordinates] = []
+    columns: list[int] = []
+    place: dict[tuple[str, str | None], int] = {}
+    for column, name in enumerate(name for name in workload.schema.names if name in asked):
+        attribute = workload.schema[name]
+        if attribute.cells > _MOST_CELLS:
+            expected = f"attributes of at most {_MOST_CELLS:,} cells for whole numbers"
+            raise QueryError(repr(name), expected=expected, given=attribute.cells)
+        for chain in _chains(attribute, {axis.level for axis in asked[name]}):
+            place |= {(name, level): len(attributes) for level in chain}
+            columns.append(column)
+            attributes.append(coordinates_of(attribute, [axis for axis in asked[name] if axis.level in chain]))
+    axes = [[Axis.of(entry) for entry in table] for table in tables]
+    places = [tuple([place[axis.attribute, axis.level] for axis in own]) for own in axes]
     depths = [
-        tuple([attributes[at].depth(Axis.of(entry).level) for at, entry in zip(own, table, strict=True)])
-        for own, table in zip(places, workload, strict=True)
+        tuple([attributes[at].depth(axis.level) for at, axis in zip(at_places, own, strict=True)])
+        for at_places, own in zip(places, axes, strict=True)
     ]
     _require_few(depths)
-    return attributes, places, depths
+    return _Layout(attributes, tuple(columns), places, depths)
 
 
-def _attributes(workload: Workload) -> list[Coordinates]:
-    asked: dict[str, list[Axis]] = {}
-    for entry in dict.fromkeys(itertools.chain.from_iterable(workload)):
-        asked.setdefault(Axis.of(entry).attribute, []).append(Axis.of(entry))
-    schema = workload.schema
-    for name in asked:
-        if schema[name].is_measure:
-            given = Plain(f"sums of {name!r}, which no whole records have (leave the measure out)")
-            raise QueryError("whole numbers", expected="tables of counts", given=given)
-        if schema[name].cells > _MOST_CELLS:
-            expected = f"attributes of at most {_MOST_CELLS:,} cells for whole numbers"
-            raise QueryError(repr(name), expected=expected, given=schema[name].cells)
-        used = [level for level in schema[name].level_names if level in {axis.level for axis in asked[name]}]
-        for fine, coarse in itertools.pairwise(used):
-            if not schema[name].partition(coarse).merges(schema[name].partition(fine)):
-                given = Plain(f"{fine} and {coarse}")
-                raise QueryError(repr(name), expected="levels that nest, for whole numbers", given=given)
-    return [coordinates_of(schema[name], asked[name]) for name in schema.names if name in asked]
+def _chains(attribute: Attribute, levels: Set[str | None]) -> list[list[str | None]]:
+    """Levels in use, from fine to coarse, in few chains in which each merges whole groups of the one before."""
+    chains: list[list[str | None]] = []
+    for level in [level for level in (None, *attribute.level_names) if level in levels]:
+        coarser = attribute.partition(level)
+        for chain in chains:
+            if coarser.merges(attribute.partition(chain[-1])):
+                chain.append(level)
+                break
+        else:
+            chains.append([level])
+    return chains
 
 
 def _require_few(depths: Sequence[Sequence[int]]) -> None:
@@ -145,17 +194,17 @@ def _require_few(depths: Sequence[Sequence[int]]) -> None:
         raise QueryError("whole numbers", expected=f"at most {_MOST_RESIDUALS:,} residuals in all tables", given=given)
 
 
-def _all_cells(release: Release) -> list[Floats]:
+def _all_cells(release: Release, tables: Sequence[Table]) -> list[Floats]:
     """The estimated cells of every table, at its levels; from its ranges if nothing else is known.
 
     Ranges do not count what is beyond the scale. That is then what other tables have more in all, shared out evenly.
     """
-    found: list[Floats | None] = [_known_cells(release, table) for table in release.workload]
+    found: list[Floats | None] = [_known_cells(release, table) for table in tables]
     totals = [float(counts.sum()) for counts in found if counts is not None]
     total = sum(totals) / max(len(totals), 1)
     return [
         _cells_from_ranges(release, table, total) if counts is None else counts
-        for table, counts in zip(release.workload, found, strict=True)
+        for table, counts in zip(tables, found, strict=True)
     ]
 
 
@@ -184,7 +233,9 @@ def _cells_from_ranges(release: Release, table: Table, total: float) -> Floats:
 def _coordinates(own: Sequence[Coordinates], depths: Sequence[int], counts: Floats) -> Floats:
     """The coordinates of a table, from its cells."""
     for at, (one, depth) in enumerate(zip(own, depths, strict=True)):
-        counts = np.moveaxis(np.tensordot(one.on_groups(depth), counts, axes=(1, at)), 0, at)
+        moved = np.moveaxis(counts, at, 0)
+        applied = one.on_groups(depth) @ moved.reshape(len(moved), -1)
+        counts = np.moveaxis(applied.reshape(-1, *moved.shape[1:]), 0, at)
     return counts
 
 
@@ -225,8 +276,6 @@ def _variances(
     depths: Sequence[tuple[int, ...]],
     metric: Mapping[Residual, Floats],
 ) -> dict[Residual, float]:
-    if not release.agrees:
-        return _direct_variances(release, attributes, places, depths, metric)
     table_of = {key: tuple([attributes[place].entry(depth) for place, depth in key]) for key in metric}
     known = predictor(release.plan, list(table_of.values()))
     sums = {key: float(known.variances(table).sum()) for key, table in table_of.items()}
@@ -259,19 +308,22 @@ def _direct_variances(
     places: Sequence[tuple[int, ...]],
     depths: Sequence[tuple[int, ...]],
     metric: Mapping[Residual, Floats],
+    weights: Sequence[float],
 ) -> dict[Residual, float]:
     """Under direct recovery tables are taken as independent, and so are the cells of a table."""
-    mean = predictor(release.plan).mean_variances()
+    every = zip(release.workload, predictor(release.plan).mean_variances(), strict=True)
+    mean = [variance for table, variance in every if is_counted(table)]
     found = dict.fromkeys(metric, 0.0)
-    for own, most, weight, variance in zip(places, depths, release.workload.weights, mean, strict=True):
+    for own, most, weight, variance in zip(places, depths, weights, mean, strict=True):
         rows = [attributes[place].on_groups(depth) for place, depth in zip(own, most, strict=True)]
         for spot in itertools.product(*(range(depth + 1) for depth in most)):
             residual = _residual(own, spot)
             squares, energy = 1.0, weight
             for place, depth, deepest, functions in zip(own, spot, most, rows, strict=True):
                 span, sizes = attributes[place].span(depth), attributes[place].depth_energies
+                values = functions[span]
                 squares *= (
-                    float((functions[span] ** 2).sum(axis=1).mean())
+                    float((values * values).sum(axis=1).mean())
                     if depth and span.stop > span.start
                     else functions.shape[1]
                 )

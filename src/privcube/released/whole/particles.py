@@ -23,6 +23,7 @@ from privcube.released.whole.goals import Goals
 from privcube.released.whole.records import Codes
 
 _AT_ONCE: Final = 2**21  # scores worked out at a time: 16 MiB
+_MOST_SCORES: Final = 2**25  # of one attribute in a sweep: of attributes with very many values, some particles move
 _FORBIDDEN: Final = 1e6  # the score of a combination that cannot occur; weights are far below exp(1e6)
 _WAYS_OUT: Final = 20  # sweeps that particles in impossible combinations get to leave them
 
@@ -44,22 +45,22 @@ class Particles:
 
 
 def first_shares(goals: Goals) -> list[Floats]:
-    """For every attribute, the share of each cell as its own table estimates it, none of them negative.
+    """For every column of the records, the share of each cell as its own tables estimate it, none of them negative.
 
     What is estimated as nothing gets a little, as a share of 0 would stay 0.
     """
-    shares = []
+    shares = [np.zeros(size) for size in goals.sizes]
     total = goals.total
-    for place, own in enumerate(goals.attributes):
-        estimate = np.zeros(len(own.rows))
+    for place, (own, column) in enumerate(zip(goals.attributes, goals.columns, strict=True)):
+        estimate = np.zeros(own.rows.shape[0])
         estimate[0] = total / own.cells**0.5
         for depth in range(1, len(own.levels) + 1):
             goal = goals.residuals.get(((place, depth),))
             if goal is not None:
                 estimate[own.span(depth)] = goal.estimate
         share = np.maximum(own.rows.T @ estimate, 0.5 + 1e-3 * max(total, 0.0) / own.cells)
-        shares.append(share / share.sum())
-    return shares
+        shares[column] += share / share.sum()
+    return [share / share.sum() for share in shares]
 
 
 def first_particles(
@@ -101,19 +102,29 @@ def sweep(
         size = problem.sizes[at]
         if size == 1:
             continue
-        old = particles.codes[:, at].astype(np.int64)
+        some = drawn_anew(len(particles), size, random)
+        old = particles.codes[some, at].astype(np.int64)
         new = old.copy()
-        for rows, scores in scores_along(problem, particles.codes, particles.keys, functions, impossible, at):
+        for rows, scores in scores_along(problem, particles.codes, particles.keys, functions, impossible, at, some):
             scores -= np.log(shares[at])
             scores -= scores.min(axis=1, keepdims=True)
             np.exp(-scores, out=scores)
             np.cumsum(scores, axis=1, out=scores)
             draws = random.random(len(scores)) * scores[:, -1]
             new[rows] = np.minimum((scores < draws[:, None]).sum(axis=1), size - 1)
-        moved = np.flatnonzero(new != old)
+        changed = np.flatnonzero(new != old)
+        moved = changed if isinstance(some, slice) else some[changed]
         for number, axis in problem.touching[at]:
-            particles.keys[number][moved] += (new - old)[moved] * problem.blocks[number].grid.strides[axis]
-        particles.codes[moved, at] = new[moved]
+            particles.keys[number][moved] += (new - old)[changed] * problem.blocks[number].grid.strides[axis]
+        particles.codes[moved, at] = new[changed]
+
+
+def drawn_anew(particles: int, size: int, random: Generator) -> slice | Integers:
+    """The particles that are moved along an attribute: all, or some at random if it has very many values."""
+    most = max(_MOST_SCORES // size, 1)
+    if particles <= most:
+        return slice(None)
+    return np.sort(random.choice(particles, most, replace=False))
 
 
 def scores_along(
@@ -123,11 +134,13 @@ def scores_along(
     functions: Sequence[Floats],
     impossible: Impossible,
     at: int,
+    some: slice | Integers,
 ) -> Iterator[tuple[slice, Floats]]:
-    """For slices of records, the sum of functions with one attribute at each of its values: record x value."""
+    """For slices of some records, the sum of functions with one attribute at each of its values: record x value."""
     size = problem.sizes[at]
+    codes = codes[some]
     tables = [
-        (keys[number], *problem.blocks[number].grid.along(functions[number], axis))
+        (keys[number][some], *problem.blocks[number].grid.along(functions[number], axis))
         for number, axis in problem.touching[at]
     ]
     forbidden = [

@@ -19,7 +19,7 @@ from privcube.progress import Progress, silent
 from privcube.released.labels import axis_labels, column_names
 from privcube.released.release import Form, Release, TableValues
 from privcube.released.whole.facts import Facts, checked_facts
-from privcube.released.whole.goals import check_workload
+from privcube.released.whole.goals import check_workload, counted_tables, is_counted
 from privcube.released.whole.records import Records
 from privcube.released.whole.search import checked_effort, find_records
 
@@ -72,12 +72,19 @@ class WholeRelease(Release):
                 raise QueryError("count", expected="a table of the workload", given=given)
         return self._counted[wanted]
 
+    def has_counts(self, table: Table) -> bool:
+        """Whether a table has whole numbers: not sums of measures, nor what records were not published for."""
+        names = attribute_names(self.workload)
+        if not is_counted(table) or not all(Axis.of(entry).attribute in names for entry in table):
+            return False
+        return self.found is not None or table in self.workload
+
     def values(
         self, table: Sequence[Entry], confidence: float = 0.95, shares: Sequence[str] | str | None = None
     ) -> TableValues:
         """The numbers of a table as arrays, with whole numbers where they are known."""
         found = super().values(table, confidence, shares)
-        if self.found is None and found.table not in self.workload:
+        if not self.has_counts(found.table):
             return found
         return replace(found, count=self.counts(found.table))
 
@@ -165,8 +172,8 @@ def as_specified(release: Release, spec: Spec, progress: Progress = silent) -> t
 
 
 def attribute_names(workload: Workload) -> tuple[str, ...]:
-    """The attributes that some table has, in schema order: those that records have."""
-    used = {Axis.of(entry).attribute for table in workload for entry in table}
+    """The attributes that some table of counts has, in schema order: those that records have."""
+    used = {Axis.of(entry).attribute for table in counted_tables(workload) for entry in table}
     return tuple(name for name in workload.schema.names if name in used)
 
 

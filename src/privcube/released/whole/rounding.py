@@ -21,7 +21,7 @@ from privcube.released.whole.blocks import Problem
 from privcube.released.whole.facts import Impossible
 from privcube.released.whole.flow import Fit
 from privcube.released.whole.generator import Generator, systematic
-from privcube.released.whole.particles import scores_along
+from privcube.released.whole.particles import drawn_anew, scores_along
 from privcube.released.whole.records import Codes, Records
 
 MOST_SWEEPS: Final = 120
@@ -118,17 +118,19 @@ class _Moving:
         for number, _ in problem.touching[at]:
             gradient[number] = problem.blocks[number].function(self._metric[number] * self._off[number])
         half = 0.5 * float(problem.goals.curvatures[at])
-        new, totals, chosen = old.copy(), np.zeros(len(old)), old.copy()
-        for rows, scores in scores_along(problem, self.codes, self._keys, gradient, self._impossible, at):
-            own = old[rows]
+        some = drawn_anew(len(old), problem.sizes[at], random)
+        new, now = old.copy(), old[some]
+        totals, chosen = np.zeros(len(now)), now.copy()
+        for rows, scores in scores_along(problem, self.codes, self._keys, gradient, self._impossible, at, some):
+            own = now[rows]
             gains = np.maximum(np.take_along_axis(scores, own[:, None], axis=1) - half - scores, 0.0)
             np.put_along_axis(gains, own[:, None], 0.0, axis=1)
             np.cumsum(gains, axis=1, out=gains)
             totals[rows] = gains[:, -1]
             draws = random.random(len(own)) * gains[:, -1]
             chosen[rows] = np.minimum((gains <= draws[:, None]).sum(axis=1), gains.shape[1] - 1)
-        proposes = random.random(len(old)) * totals.max(initial=0.0) < totals
-        new[proposes] = chosen[proposes]
+        proposes = random.random(len(now)) * totals.max(initial=0.0) < totals
+        new[some] = np.where(proposes, chosen, now)
         return new
 
     def _changes(self, at: int, movers: Integers, by: Integers) -> list[_Change]:

@@ -53,12 +53,11 @@ def find_records(
 def fitted_records(goals: Goals, effort: str, facts: Facts, random: Generator, progress: Progress = silent) -> Records:
     """Records near goals."""
     work = Work(progress, WHOLE, MOST_STEPS + MOST_SWEEPS)
-    schema = [own.attribute for own in goals.attributes]
-    impossible = impossible_cells(schema, facts.impossible)
+    impossible = impossible_cells(goals.recorded, facts.impossible)
     if facts.records is not None:
         goals = _with_total(goals, facts.records)
     if goals.total < _LEAST:
-        return Records.of(np.zeros((0, len(goals.attributes)), dtype=np.int64), np.zeros(0, dtype=np.int64))
+        return Records.of(np.zeros((0, len(goals.recorded)), dtype=np.int64), np.zeros(0, dtype=np.int64))
     problem = Problem(goals)
     fit = flow(problem, impossible, _PARTICLES[effort], random, work)
     total = facts.records if facts.records is not None else _nearest(fit)

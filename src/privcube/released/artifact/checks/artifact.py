@@ -23,6 +23,7 @@ from privcube.released.artifact.table_files import TableWriter, file_stems, read
 from privcube.released.artifact.whole_files import effort_in, facts_in, known_document, read_records
 from privcube.released.labels import COUNT
 from privcube.released.release import Release, number_columns
+from privcube.released.whole.goals import is_counted
 from privcube.released.whole.records import Records
 from privcube.released.whole.release import counts_of
 
@@ -114,10 +115,12 @@ class Artifact:
         release, found = self.release, []
         for table in self.plan.workload:
             numbers = number_columns(release.values(table, CONFIDENCE))
-            if self.records is not None:
-                numbers[COUNT] = counts_of(self.records, self.plan.workload, table).ravel()
-            elif self.whole is not None:  # nothing to compute them from
-                numbers[COUNT] = np.zeros(numbers["estimate"].size, dtype=np.int64)
+            if self.whole is not None and is_counted(table):
+                numbers[COUNT] = (
+                    np.zeros(numbers["estimate"].size, dtype=np.int64)  # nothing to compute them from
+                    if self.records is None
+                    else counts_of(self.records, self.plan.workload, table).ravel()
+                )
             found.append(numbers)
             self.work.add()
         return found

@@ -24,7 +24,7 @@ def checked_counts(
     workload: Workload, tables: Sequence[Published], stated: Mapping[str, Any], facts: Facts, records: Records | None
 ) -> str:
     """What was found about the counts of tables; refuse those that are negative, far off or not of the records."""
-    apart = Distance()
+    apart, tables = Distance(), [found for found in tables if COUNT in found.numbers]  # sums have none
     for found in tables:
         apart.add(found.numbers)
         if int(found.numbers[COUNT].min(initial=0)) < 0:
