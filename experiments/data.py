@@ -42,8 +42,9 @@ _NLTCS: Final = dict.fromkeys(
     ),
     2,
 )
-_SHAPES: Final = {"Adult": (_ADULT, 32_561), "NLTCS": (_NLTCS, 21_574)}
-DATASETS: Final = tuple(_SHAPES)
+_GENERATED: Final = {f"x{at}": size for at, size in enumerate((2, 3, 4, 5, 6, 8, 10, 12, 16, 20))}
+_SHAPES: Final = {"Adult": (_ADULT, 32_561), "NLTCS": (_NLTCS, 21_574), "Generated": (_GENERATED, 20_000)}
+DATASETS: Final = ("Adult", "NLTCS")
 
 
 @dataclass(frozen=True, eq=False)

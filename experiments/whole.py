@@ -32,6 +32,7 @@ from experiments.results import Row, write_rows
 from experiments.whole_sizes import WAYS, draw, size_rows
 from privcube.model.measurements import Measurements
 from privcube.model.privacy.guarantee import Guarantee
+from privcube.released.whole.release import WholeRelease, count_range
 
 LIMIT: Final = 300  # seconds of the processor for one fit of another system
 
@@ -40,6 +41,7 @@ _EPSILONS: Final = ("0.1", "1")
 _GUARANTEES: Final = ("pure", "delta 1e-6")
 _REPETITIONS: Final = 3
 _PATIENCE: Final = 3600  # seconds by the clock, on a busy machine
+_HELD: Final = ("covered_by_estimates", "covered_by_count_intervals", "counts_inside", "relative_width")
 _PICTURED: Final = (("Adult", "Q2"), ("NLTCS", "Q3"))  # at epsilon 1, pure
 _OPENDP: Final = ("Q1", "Q1*", "Q2")  # at epsilon 1, pure
 
@@ -61,6 +63,7 @@ def run(folder: Path, quick: bool) -> None:
         for wanted in _WORKLOADS
         for epsilon in _EPSILONS
     ]
+    cases += [Case(kind, "Generated", "Q2", epsilon, kept_in) for kind in _GUARANTEES for epsilon in _EPSILONS]
     found: dict[Case, list[dict[str, float]]] = {case: [] for case in cases}
     for repetition in range(_REPETITIONS):
         for case in cases:
@@ -74,7 +77,7 @@ def _beside(folder: Path, cases: list[Case]) -> None:
     peers = {peer.name: peer for peer in OTHERS if peer.name in ("mbi", "OpenDP")}
     python = installed({name: peer.versions for name, peer in peers.items()})
     rows: list[Row] = []
-    for case in sorted(cases, key=lambda own: _WORKLOADS.index(own.wanted)):
+    for case in sorted((own for own in cases if own.name in DATASETS), key=lambda own: _WORKLOADS.index(own.wanted)):
         rows.append(case.beside(case.fitted("mbi", *python["mbi"], case.mbi)))
         write_rows(folder / "whole-mbi.csv", rows)
     draw(folder, [row for case in cases if case.pictured for row in size_rows(case.title, case.true, case.found(0))])
@@ -164,15 +167,18 @@ class Case:
         start = time.process_time()
         whole = release.whole()
         seconds = time.process_time() - start
-        return {"numbers": _flat(whole.workload, whole.counts).tolist(), "cpu_seconds": seconds}
+        numbers = _flat(whole.workload, whole.counts)
+        held = dict(zip(_HELD, _held(self.true, numbers, whole), strict=True))
+        return {"numbers": numbers.tolist(), "cpu_seconds": seconds, **held}
 
     def ours(self, repetition: int) -> dict[str, float]:
         """The errors of a release, and the seconds of its whole numbers."""
 
         def worked_out() -> dict[str, float]:
             found = self.found(repetition)
-            seconds = self.kept(f"whole{repetition}", dict)["cpu_seconds"]
-            return {**_errors(self.true, {way: found[way] for way in WAYS if way != "mbi"}), "cpu_seconds": seconds}
+            kept = self.kept(f"whole{repetition}", dict)
+            errors = _errors(self.true, {way: found[way] for way in WAYS if way != "mbi"})
+            return {**errors, **{name: kept[name] for name in ("cpu_seconds", *_HELD)}}
 
         return self.kept(f"ours{repetition}", worked_out)
 
@@ -242,6 +248,19 @@ def _errors(true: NDArray[Any], found: Mapping[str, NDArray[Any]]) -> dict[str, 
     off = {way: numbers - true for way, numbers in found.items()}
     absolute = {f"mean_absolute_{way}": float(np.abs(own).mean()) for way, own in off.items()}
     return {**absolute, **{f"root_mean_square_{way}": float(np.sqrt(np.mean(own**2))) for way, own in off.items()}}
+
+
+def _held(true: NDArray[Any], counts: NDArray[Any], whole: WholeRelease) -> tuple[float, float, float, float]:
+    """The shares of true counts in both kinds of intervals, of whole numbers in those of estimates, and widths."""
+    values = [whole.values(table) for table in whole.workload]
+    low, high = (np.concatenate([(own.estimate + sign * own.margin).ravel() for own in values]) for sign in (-1.0, 1.0))
+    least, largest = count_range(low, high, counts, None)
+    return (
+        float(np.mean((low <= true) & (true <= high))),
+        float(np.mean((least <= true) & (true <= largest))),
+        float(np.mean((low <= counts) & (counts <= high))),
+        float(np.mean(largest - least) / np.mean(high - low)),
+    )
 
 
 def _in_order(errors: Mapping[str, object]) -> dict[str, object]:

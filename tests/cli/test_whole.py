@@ -74,12 +74,15 @@ def test_a_spec_asks_for_whole_numbers(place: Path) -> None:
 
 def test_whole_numbers_are_added_later_and_the_ledger_knows_the_release(place: Path) -> None:
     run("release", str(place / "spec.toml"))
-    said = run("whole", str(place / "out"), "--records", "--effort", "fast")
+    said = run("whole", str(place / "out"), "--records", "--intervals", "--effort", "fast")
     assert "whole numbers" in said
     assert str(place / "out-whole") in said
     before, after = pc.Release.open(place / "out"), pc.Release.open(place / "out-whole")
     assert not isinstance(before, WholeRelease)
     assert isinstance(after, WholeRelease)
+    assert "at least  at most" in run("show", str(place / "out-whole"), "sex")
+    row = json.loads(run("show", str(place / "out-whole"), "sex", "--json"))["rows"][0]
+    assert 0 <= row["count_low"] <= row["count"] <= row["count_high"]
     assert "pass  ledger" in run("verify", str(place / "out-whole"), "--spec", str(place / "spec.toml"))
     spec = pc.Spec.read(place / "spec.toml")
     answers = after.measurements.answers.copy()
@@ -101,9 +104,11 @@ def test_facts_of_a_spec_are_honored_later(place: Path) -> None:
 
 
 def test_specs_come_back(place: Path) -> None:
-    spec = pc.Spec.read(place / "facts.toml")
+    text = (SPEC + FACTS).replace("records = true", "records = true\ncount_intervals = true", 1)
+    spec = pc.Spec.from_toml(text)
     assert pc.Spec.from_toml(spec.to_toml()) == spec
     assert spec.whole is not None
+    assert spec.whole.count_intervals
     assert spec.known.records == 40
 
 
@@ -112,6 +117,11 @@ def test_specs_come_back(place: Path) -> None:
     [
         ("whole_numbers = true", "whole_numbers = false", "output.records: expected whole_numbers = true"),
         ("records = 40", "records = -1", "records: expected a whole number from 0 to 2^50"),
+        (
+            "whole_numbers = true\nrecords = true",
+            "count_intervals = true",
+            "output.count_intervals: expected whole_num",
+        ),
         ('effort = "fast"', 'effort = "endless"', "effort: expected a known name"),
         ('sex = "F"', 'sex = "X"', "expected one of its labels"),
         ('sex = "F"', 'six = "F"', "expected attributes of the schema"),

@@ -17,6 +17,7 @@ MEANS: Final = ("mean", "mean_low", "mean_high")  # after these, in tables of su
 SHARES: Final = ("share", "share_low", "share_high", "share_low_all", "share_high_all")  # after these, if asked for
 RELIABILITY: Final = "reliability"  # the column that says how far to trust a number, in files for people
 COUNT: Final = "count"  # the column of whole numbers, after these, in releases that have them
+COUNTS: Final = (COUNT, "count_low", "count_high")  # with the ends of their intervals, if these are wanted
 
 
 def axis_labels(schema: Schema, entry: str | Axis) -> Sequence[Label]:
@@ -74,7 +75,7 @@ def column_names(table: Table, also: Sequence[str] = ()) -> list[str]:
     names: list[str] = []
     for entry in labeled(table):
         name = Axis.of(entry).name
-        while name in (*NUMBERS, *MEANS, COUNT, RELIABILITY, *also) or name in names:
+        while name in (*NUMBERS, *MEANS, *COUNTS, RELIABILITY, *also) or name in names:
             name += "_"
         names.append(name)
     return names

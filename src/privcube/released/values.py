@@ -12,7 +12,7 @@ from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import QueryError
 from privcube.extras import load
 from privcube.model.workload import Table
-from privcube.released.labels import COUNT, MEANS, NUMBERS, SHARES
+from privcube.released.labels import COUNTS, MEANS, NUMBERS, SHARES
 from privcube.released.ratios import Ratios
 
 Form = Literal["pandas", "polars", "pyarrow"]
@@ -47,6 +47,7 @@ class TableValues:
     margin: Floats
     margin_all: Floats
     count: Integers | None = None  # whole numbers, if the release has them
+    count_range: tuple[Integers, Integers] | None = None  # the least and the largest that each can be, if wanted
     shares: Ratios | None = None  # if they are asked for
     means: Ratios | None = None  # of a table of sums, where the measurements determine them
 
@@ -56,7 +57,9 @@ def number_columns(values: TableValues) -> dict[str, Floats | Integers]:
     estimate, std_error = values.estimate.ravel(), values.std_error.ravel()
     margin, margin_all = values.margin.ravel(), values.margin_all.ravel()
     columns = (estimate, std_error, estimate - margin, estimate + margin, estimate - margin_all, estimate + margin_all)
-    counted = {} if values.count is None else {COUNT: values.count.ravel()}
+    ends = () if values.count_range is None else values.count_range
+    whole = () if values.count is None else (values.count, *ends)
+    counted = {name: column.ravel() for name, column in zip(COUNTS, whole, strict=False)}
     means = () if values.means is None else (values.means.estimate, values.means.low, values.means.high)
     averaged = {name: column.ravel() for name, column in zip(MEANS, means, strict=False)}
     return {**dict(zip(NUMBERS, columns, strict=True)), **averaged, **counted, **share_columns(values)}

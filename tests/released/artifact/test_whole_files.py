@@ -46,7 +46,7 @@ def whole() -> WholeRelease:
 @pytest.fixture(scope="module", params=["with records", "without"])
 def saved(request: pytest.FixtureRequest, whole: WholeRelease, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("whole") / "out"
-    (whole if request.param == "with records" else whole.without_records()).save(folder)
+    (whole if request.param == "with records" else whole.with_intervals().without_records()).save(folder)
     return folder
 
 
@@ -85,13 +85,34 @@ def test_comes_back_and_passes_every_check(saved: Path, whole: WholeRelease) -> 
 def test_tables_have_counts_for_people_and_programs(saved: Path, whole: WholeRelease) -> None:
     for stem, table in zip(file_stems(WORKLOAD), WORKLOAD, strict=True):
         parquet = pyarrow.parquet.read_table(saved / "tables" / f"{stem}.parquet")
-        assert parquet.column_names[-1] == "count"
+        with_intervals = not (saved / RECORDS).exists()
+        assert parquet.column_names[-3 if with_intervals else -1] == "count"
+        if with_intervals:
+            ends = [own.ravel().tolist() for own in whole.count_intervals(table)]
+            assert [parquet[name].to_pylist() for name in ("count_low", "count_high")] == ends
         assert parquet["count"].type == pa.int64()
         assert parquet["count"].to_pylist() == whole.counts(table).ravel().tolist()
         assert (
             pyarrow.csv.read_csv(saved / "tables" / f"{stem}.csv")["count"].to_pylist() == parquet["count"].to_pylist()
         )
     assert "`count`" in (saved / "PRIVACY.md").read_text()
+
+
+def test_other_intervals_of_counts_are_found(whole: WholeRelease, tmp_path: Path) -> None:
+    whole.with_intervals().save(tmp_path / "out")
+    assert failed(tmp_path / "out") == []
+    back = pc.Release.open(tmp_path / "out")
+    assert isinstance(back, WholeRelease)
+    assert back.intervals
+    assert "no intervals around `count`" in " ".join((tmp_path / "out" / "PRIVACY.md").read_text().split())
+    wanted, stem = next(iter(WORKLOAD)), file_stems(WORKLOAD)[0]
+    numbers = number_columns(back.values(wanted))
+    numbers["count_high"] = numbers["count_high"] - 1
+    writer = TableWriter(SCHEMA)
+    (tmp_path / "out" / "tables" / f"{stem}.parquet").write_bytes(writer.parquet(wanted, numbers))
+    (tmp_path / "out" / "tables" / f"{stem}.csv").write_bytes(writer.csv(wanted, numbers))
+    sign_again(tmp_path / "out")
+    assert "whole numbers" in failed(tmp_path / "out")
 
 
 def test_records_are_rows_of_labels(whole: WholeRelease, tmp_path: Path) -> None:
@@ -215,6 +236,8 @@ def test_records_whose_number_comes_round_are_refused(whole: WholeRelease, tmp_p
         ("effort", "endless"),
         ("distance", -1.0),
         ("with_records", 1),
+        ("count_intervals", False),
+        ("count_intervals", True),
         ("records", "7"),
         ("impossible", [{"age": 3}]),
         ("impossible", [{"age": ["[0, 15)", "[15, 40)", "[40, 100)", "unknown"]}]),

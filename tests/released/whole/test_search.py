@@ -257,17 +257,22 @@ def test_error_bars_are_those_of_repeated_noise() -> None:
     np.testing.assert_array_equal(*(whole.count_errors(2)["a", "b"] for _ in range(2)))
 
 
-def test_intervals_of_counts_are_the_whole_numbers_in_those_of_estimates() -> None:
+def test_intervals_of_counts_are_the_whole_numbers_in_those_of_estimates_and_the_count() -> None:
     release = made({"a": 2, "b": 3, "c": 4}, 2, 40, "0.3")
     whole = release.whole("fast", records=40)
     for table in release.workload:
         low, high = whole.count_intervals(table)
         values = whole.values(table)
-        for least, most, estimate, margin in zip(
-            low.ravel(), high.ravel(), values.estimate.ravel(), values.margin.ravel(), strict=True
-        ):
-            inside = [count for count in range(41) if abs(count - estimate) <= margin]
-            assert [*range(least, most + 1)] == inside or (not inside and least == most)
+        every = (low, high, values.count, values.estimate, values.margin)
+        for least, most, own, estimate, margin in zip(*map(np.ravel, every), strict=True):
+            inside = {count for count in range(41) if abs(count - estimate) <= margin}
+            assert {least, most} <= inside | {own, 0}
+            assert set(range(least, most + 1)) >= inside | {own}
+    assert "count_low" not in whole.table(("a",))
+    shown = whole.with_intervals().table(("a",))
+    assert [shown["count_low"].tolist(), shown["count_high"].tolist()] == [
+        own.tolist() for own in whole.count_intervals(("a",))
+    ]
 
 
 def test_what_is_too_large_is_refused() -> None:

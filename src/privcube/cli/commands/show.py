@@ -235,11 +235,11 @@ def _share_texts(shares: Ratios | None, cell: int) -> list[str]:
 
 def _show_long(table: PublishedTable, rows: int, shares: Ratios | None) -> None:
     """Print a table with one line per number, and bars if there is room for them."""
-    from privcube.released.labels import COUNT, MEANS
+    from privcube.released.labels import COUNTS, MEANS
     from privcube.released.presentation.texts import long_rows, number_text
 
     shown, numbers = long_rows(table, rows or table.cells), table.numbers
-    counted = (COUNT,) if COUNT in numbers else ()
+    counted = [name for name in COUNTS if name in numbers]
     averaged = [name for name in MEANS if name in numbers]
     lines = []
     for labels, cell in shown:
@@ -249,7 +249,14 @@ def _show_long(table: PublishedTable, rows: int, shares: Ratios | None) -> None:
         whole = [f"{numbers[name][cell]:,}" for name in counted]
         lines.append([*labels, *whole, fields[0], margin, fields[1], *means, *_share_texts(shares, cell)])
     titles = [column.title for column in table.columns]
-    header = [*titles, *counted, "estimate", "margin", "std. error", *("mean", "from", "to")[: len(averaged)]]
+    header = [
+        *titles,
+        *("count", "at least", "at most")[: len(counted)],
+        "estimate",
+        "margin",
+        "std. error",
+        *("mean", "from", "to")[: len(averaged)],
+    ]
     header += [] if shares is None else ["share", "from", "to"]
     words = table.reliability()
     ragged = 0
@@ -285,11 +292,13 @@ def _bars(ends: list[list[float]], width: int) -> list[str]:
 def table_document(release: Release, values: TableValues, confidence: float) -> dict[str, Any]:
     """A table as a document for programs; means and shares that are not determined are null."""
     from privcube.model.workload import Axis, table_name
-    from privcube.released.labels import MEANS, SHARES, labeled
+    from privcube.released.labels import COUNTS, MEANS, SHARES, labeled
     from privcube.released.release import number_columns
 
     names = [Axis.of(entry).name for entry in labeled(values.table)]
-    means = {name: own.tolist() for name, own in number_columns(values).items() if name in (*MEANS, *SHARES)}
+    columns = number_columns(values)
+    means = {name: own.tolist() for name, own in columns.items() if name in (*MEANS, *SHARES)}
+    counts = {name: own.tolist() for name, own in columns.items() if name in COUNTS}
     return {
         "table": table_name(values.table),
         "title": release.words.table_title(values.table),
@@ -304,7 +313,7 @@ def table_document(release: Release, values: TableValues, confidence: float) -> 
                 "high": estimate + margin,
                 "low_all": estimate - margin_all,
                 "high_all": estimate + margin_all,
-                **({} if values.count is None else {"count": int(values.count.ravel()[cell])}),
+                **{name: own[cell] for name, own in counts.items()},
                 **{name: _known(numbers[cell]) for name, numbers in means.items()},
             }
             for cell, (labels, estimate, std_error, margin, margin_all) in enumerate(

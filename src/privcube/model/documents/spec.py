@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, cast
@@ -39,7 +39,7 @@ _AMOUNTS: Final = ("epsilon", "delta", "rho")
 _TEXT_FILE: Final = ("encoding", "separator", "decimal")
 _SECTIONS: Final = ("about", "data", "privacy", "attributes", "measures", "workload", "plan")
 _PLAN: Final = ("strategy", "effort", "budgets", "recovery", "objective")
-_OUTPUT: Final = ("path", "whole_numbers", "records", "effort", "decimals")
+_OUTPUT: Final = ("path", "whole_numbers", "records", "count_intervals", "effort", "decimals")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +103,7 @@ class WholeNumbers:
     """That tables are to have whole numbers."""
 
     records: bool = False  # whether to publish the synthetic records behind them
+    count_intervals: bool = False  # whether to publish the whole numbers that each count can be
     effort: str = "normal"
 
 
@@ -286,11 +287,15 @@ def _known(root: Section) -> Known:
 
 def _whole_numbers(output: Section) -> WholeNumbers | None:
     if not output.flag("whole_numbers", False):
-        for key in ("records", "effort"):
+        for key in ("records", "count_intervals", "effort"):
             if key in output.given:
                 raise SpecError(f"output.{key}", expected="whole_numbers = true in [output], which it is about")
         return None
-    return WholeNumbers(records=output.flag("records", False), effort=output.text("effort", "normal"))
+    return WholeNumbers(
+        records=output.flag("records", False),
+        count_intervals=output.flag("count_intervals", False),
+        effort=output.text("effort", "normal"),
+    )
 
 
 def _calibration(amounts: dict[str, Amount]) -> Calibration:
@@ -386,4 +391,4 @@ def _to_document(spec: Spec) -> dict[str, Any]:
 
 
 def _whole_document(whole: WholeNumbers | None) -> dict[str, Any]:
-    return {} if whole is None else {"whole_numbers": True, "records": whole.records, "effort": whole.effort}
+    return {} if whole is None else {"whole_numbers": True, **asdict(whole)}

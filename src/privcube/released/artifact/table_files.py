@@ -36,7 +36,7 @@ from privcube.model.workload import Axis, Table, Workload, table_name
 from privcube.released.artifact.folder import MEASUREMENTS, Contents
 from privcube.released.artifact.parquet_form import Reading, read_parquet
 from privcube.released.labels import (
-    COUNT,
+    COUNTS,
     MEANS,
     NUMBERS,
     RELIABILITY,
@@ -180,7 +180,7 @@ def new_name(name: str, taken: set[str]) -> str:
 
 
 def _with_numbers(labels: Any, numbers: Mapping[str, Any]) -> Any:
-    names = [name for name in (*NUMBERS, *MEANS, COUNT, RELIABILITY) if name in numbers]
+    names = [name for name in (*NUMBERS, *MEANS, *COUNTS, RELIABILITY) if name in numbers]
     added = (numbers[name] for name in names)
     columns = [*labels.columns, *(own if isinstance(own, pa.Array) else column_of(own) for own in added)]
     return pa.table(columns, names=[*labels.column_names, *names])

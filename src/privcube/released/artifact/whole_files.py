@@ -1,8 +1,8 @@
 """Facts and whole numbers in an artifact: the records, what the manifest says, and what can be checked. Zone: RELEASED.
 
 `records.parquet` has distinct rows of labels and how often each of them occurs. The manifest states the public facts
-that were used and whether estimates honor them, the effort, and how far the counts are from the estimates: the root
-mean square, over all cells, of (count - estimate) / std_error.
+that were used and whether estimates honor them, the effort, whether counts have intervals, and how far they are from
+the estimates: the root mean square, over all cells, of (count - estimate) / std_error.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import pyarrow.parquet
 from privcube.algebra.lattice import Floats, Integers
 from privcube.arrow import array_of, column_of
 from privcube.errors import ArtifactError, Plain
+from privcube.model.schema import Schema
 from privcube.model.workload import Table, Workload, table_cells
 from privcube.released.artifact.folder import TABLES, Contents
 from privcube.released.artifact.parquet_form import read_parquet
 from privcube.released.artifact.store import RECORDS
 from privcube.released.artifact.table_files import TableWriter, file_stems
-from privcube.released.labels import COUNT, NUMBERS, Label, column_names
+from privcube.released.labels import COUNT, COUNTS, NUMBERS, Label, column_names
 from privcube.released.release import Release
 from privcube.released.selection import selected_cells
 from privcube.released.whole.facts import MOST_RECORDS, Facts, impossible_cells
@@ -35,6 +36,7 @@ from privcube.released.whole.search import checked_effort
 
 _KNOWN_FIELDS: Final = ("records", "impossible", "in_estimates")
 _FIELDS: Final = ("effort", "with_records", "distance")
+_INTERVALS: Final = "count_intervals"  # only there, and true, if tables have them
 _DIGITS: Final = 6  # of the stated distance
 _MOST_ROWS: Final = 2**21  # four times as many as the search can find: a hostile file must not fill the memory
 _ROOM: Final = 2**16  # bytes by which a file may exceed twice its form
@@ -65,7 +67,21 @@ class Distance:
 
 def whole_document(release: WholeRelease, distance: float) -> dict[str, Any]:
     """How whole numbers were made, for the manifest."""
-    return {"effort": release.effort, "with_records": release.found is not None, "distance": distance}
+    made = {"effort": release.effort, "with_records": release.found is not None, "distance": distance}
+    return {**made, _INTERVALS: True} if release.intervals else made
+
+
+def count_columns(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns of whole numbers, by what the manifest says of them."""
+    return COUNTS if _INTERVALS in document else COUNTS[:1]
+
+
+def counts_in(stated: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns of whole numbers that a manifest says there are, if any."""
+    if "whole" not in stated:
+        return ()
+    effort_in(stated["whole"])
+    return count_columns(stated["whole"])
 
 
 def known_document(release: Release) -> dict[str, Any] | None:
@@ -92,9 +108,13 @@ def facts_in(stated: Mapping[str, Any]) -> Facts:
 
 def effort_in(document: Any) -> str:
     """How whole numbers were made, from the manifest."""
-    if not isinstance(document, dict) or set(document) != set(_FIELDS):
+    if not isinstance(document, dict) or set(document) - {_INTERVALS} != set(_FIELDS):
         raise ArtifactError("release.json, whole", expected=f"the fields {', '.join(_FIELDS)}")
     distance = document["distance"]
+    if document.get(_INTERVALS, True) is not True:
+        raise ArtifactError(
+            "release.json, whole", expected=f"{_INTERVALS} = true or nothing", given=document[_INTERVALS]
+        )
     if type(document["with_records"]) is not bool or type(distance) is not float or not 0 <= distance < math.inf:
         raise ArtifactError(
             "release.json, whole", expected="with_records and a distance", given=Plain("something else")
@@ -179,24 +199,28 @@ def require_facts(records: Records, workload: Workload, facts: Facts) -> None:
 
 def open_whole(release: Release, contents: Contents, document: Any) -> WholeRelease:
     """A release with the whole numbers of its artifact: of the records if they are there, else of the tables."""
-    effort = effort_in(document)
+    effort, columns = effort_in(document), count_columns(document)
+    intervals = len(columns) > 1
     if document["with_records"]:
-        return WholeRelease(release, effort, read_records(contents, release.workload))
+        return WholeRelease(release, effort, read_records(contents, release.workload), intervals=intervals)
     stem_of = dict(zip(release.workload, file_stems(release.workload), strict=True))
-    writer = TableWriter(release.workload.schema)
-    return WholeRelease(
-        release, effort, None, lambda table: _read_counts(contents, writer, release.workload, table, stem_of[table])
-    )
+    writer, schema = TableWriter(release.workload.schema), release.workload.schema
+
+    def read(table: Table) -> Integers:
+        return _read_counts(contents, writer, schema, table, f"{TABLES}/{stem_of[table]}.parquet", columns)
+
+    return WholeRelease(release, effort, None, read, intervals=intervals)
 
 
-def _read_counts(contents: Contents, writer: TableWriter, workload: Workload, table: Table, stem: str) -> Integers:
-    name = f"{TABLES}/{stem}.parquet"
-    cells = table_cells(workload.schema, table)
+def _read_counts(
+    contents: Contents, writer: TableWriter, schema: Schema, table: Table, name: str, columns: Sequence[str]
+) -> Integers:
+    cells = table_cells(schema, table)
     shape = [len(writer.labels((entry,))) for entry in table]
     zeros: dict[str, Floats | Integers] = dict.fromkeys(NUMBERS, np.zeros(cells))
-    zeros[COUNT] = np.zeros(cells, dtype=np.int64)
+    zeros |= dict.fromkeys(columns, np.zeros(cells, dtype=np.int64))
     form = writer.parquet(table, zeros)
-    content = contents.content(name, 2 * len(form) + 8 * cells * (len(NUMBERS) + 1) + _ROOM)
+    content = contents.content(name, 2 * len(form) + 8 * cells * len(zeros) + _ROOM)
     found = read_parquet(content, form, name).table[COUNT]
     if found.null_count:
         raise ArtifactError(name, expected="whole numbers", given=Plain("missing ones"))

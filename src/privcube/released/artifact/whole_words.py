@@ -35,6 +35,12 @@ def whole_words(stated: Mapping[str, Any], workload: Workload) -> Iterator[str]:
         "are not negative and agree with each other. They are not unbiased; the intervals are those of the estimates. "
         "They were worked out from the published measurements alone and cost no privacy."
     )
+    if "count_intervals" in whole:
+        yield (
+            "- `count_low` to `count_high` are the whole numbers that the true count can be, with 95% or more: those "
+            "between `low` and `high` of the estimate, none negative, and `count` if that lies outside. They are no "
+            "intervals around `count`: its bias depends on the truth, so none could be promised to hold."
+        )
     if not all(map(is_counted, workload)):
         yield "- Tables of sums have no `count`, and the made-up records no measures: sums and means stay estimates."
     if whole["with_records"]:

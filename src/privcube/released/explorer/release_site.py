@@ -25,9 +25,9 @@ from privcube.released.artifact.manifest import stated_in
 from privcube.released.artifact.parquet_form import read_parquet
 from privcube.released.artifact.store import INDEX, MANIFEST, PLAN, STATEMENT, WORDS, read_plan, read_words
 from privcube.released.artifact.table_files import TableWriter, file_stems
-from privcube.released.artifact.whole_files import facts_in
+from privcube.released.artifact.whole_files import counts_in, facts_in
 from privcube.released.explorer.server import Site, page_files
-from privcube.released.labels import COUNT, MEANS, NUMBERS
+from privcube.released.labels import MEANS, NUMBERS
 from privcube.released.page.document import page_document, table_numbers
 from privcube.released.page.html import script, served_page, style
 from privcube.released.page.numbers import to_digits
@@ -51,7 +51,7 @@ class _Tables:
         stated = stated_in(contents.document(MANIFEST))
         if stated["plan"] != self._plan.digest:
             raise ArtifactError(f"{MANIFEST}, plan", expected=f"the digest of {PLAN}", given=stated["plan"])
-        self._whole, self._facts = "whole" in stated, bool(facts_in(stated))
+        self._counts, self._facts = counts_in(stated), bool(facts_in(stated))
         self._tables, self._stems = list(self._plan.workload), file_stems(self._plan.workload)
         self._writer = TableWriter(self._plan.workload.schema)
         words = read_words(contents, self._plan)
@@ -78,7 +78,7 @@ class _Tables:
         name = f"{TABLES}/{self._stems[number]}.parquet"
         _require_unchanged(self._contents, name)
         cells, measured = self._plan.workload.sizes[number], measure_of(self._tables[number]) is not None
-        counts: dict[str, Floats | Integers] = {COUNT: np.zeros(cells, dtype=np.int64)} if self._whole else {}
+        counts: dict[str, Floats | Integers] = dict.fromkeys(self._counts, np.zeros(cells, dtype=np.int64))
         plain: dict[str, Floats | Integers] = dict.fromkeys(NUMBERS, np.zeros(cells))
         means: dict[str, Floats | Integers] = dict.fromkeys(MEANS, np.zeros(cells))
         forms = [plain | counts] if not measured else [plain | means | counts, plain | means, plain | counts, plain]

@@ -43,7 +43,7 @@ from privcube.released.exports.json_stat import json_stat_bytes
 from privcube.released.exports.measurements import measurement_files
 from privcube.released.exports.px import px_bytes
 from privcube.released.exports.sdmx_csv import sdmx_bytes
-from privcube.released.labels import COUNT, MEANS, NUMBERS, RELIABILITY, column_names, labeled
+from privcube.released.labels import COUNTS, MEANS, NUMBERS, RELIABILITY, column_names, labeled
 from privcube.released.presentation.tables import PublishedTable, published
 from privcube.released.release import Release, TableValues
 from privcube.released.report.content import MOST_TABLES, Report, report_of
@@ -155,7 +155,7 @@ def _stacked(
         table = as_arrow(own)
         new = dict(zip(column_names(own.table), (name_of[entry] for entry in labeled(own.table)), strict=True))
         names = [_renamed(name, new, safe) for name in table.column_names]
-        seen |= dict.fromkeys(name for name in names if name not in (*NUMBERS, *MEANS, COUNT, RELIABILITY))
+        seen |= dict.fromkeys(name for name in names if name not in (*NUMBERS, *MEANS, *COUNTS, RELIABILITY))
         name, title = table_name(own.table), release.words.table_title(own.table)
         shown = [safe_text(name), safe_text(title)] if safe else [name]
         named = table.rename_columns(names)
@@ -163,7 +163,7 @@ def _stacked(
             named = named.append_column(column, column_of([text] * len(table)))
         parts.append(named)
     joined = pa.concat_tables(parts, promote_options="permissive")  # rounded numbers may be whole in one table alone
-    numbers = [name for name in (*NUMBERS, *MEANS, COUNT, RELIABILITY) if name in joined.column_names]
+    numbers = [name for name in (*NUMBERS, *MEANS, *COUNTS, RELIABILITY) if name in joined.column_names]
     return joined.select([which, *titled, *seen, *numbers])
 
 

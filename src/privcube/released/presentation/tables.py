@@ -112,5 +112,7 @@ def number_titles() -> dict[str, str]:
         "mean_low": "Lower end of the mean, 95 %",
         "mean_high": "Upper end of the mean, 95 %",
         "count": "Whole number",
+        "count_low": "Least it can be",
+        "count_high": "Largest it can be",
         "reliability": "Reliability",
     }

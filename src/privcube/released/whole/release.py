@@ -14,11 +14,11 @@ from privcube.errors import Plain, PrivcubeError, QueryError, Told
 from privcube.extras import load
 from privcube.model.documents.spec import Spec
 from privcube.model.schema import Schema
-from privcube.model.workload import Axis, Entry, Table, Workload, canonical
+from privcube.model.workload import Axis, Entry, Table, Workload, canonical, table_name
 from privcube.progress import Progress, silent
 from privcube.released.labels import axis_labels, column_names
 from privcube.released.release import Form, Release, TableValues
-from privcube.released.whole.facts import Facts, checked_facts
+from privcube.released.whole.facts import MOST_RECORDS, Facts, checked_facts
 from privcube.released.whole.goals import check_workload, counted_tables, is_counted
 from privcube.released.whole.records import Records
 from privcube.released.whole.search import checked_effort, find_records
@@ -37,11 +37,13 @@ class WholeRelease(Release):
         effort: str,
         found: Records | None,
         published: Callable[[Table], Integers] | None = None,
+        *,
+        intervals: bool = False,
     ) -> None:
         """Take the records, or, if they are not known, what counts were published for the tables of the workload."""
         super().__init__(release.measurements, release.provenance, release.words, release.facts)
         self._recovered = release._recovered
-        self.effort, self.found = effort, found
+        self.effort, self.found, self.intervals = effort, found, intervals  # whether tables have those of counts
         self._published = published
         self._counted: dict[Table, Integers] = {}
 
@@ -54,7 +56,11 @@ class WholeRelease(Release):
 
     def without_records(self) -> WholeRelease:
         """The same counts, without the records behind them, for a release that does not publish these."""
-        return WholeRelease(self, self.effort, None, self.counts)
+        return WholeRelease(self, self.effort, None, self.counts, intervals=self.intervals)
+
+    def with_intervals(self) -> WholeRelease:
+        """The same counts, and tables with columns `count_low` and `count_high`: `count_intervals` at 95 %."""
+        return WholeRelease(self, self.effort, self.found, self._published, intervals=True)
 
     def counts(self, table: Sequence[Entry]) -> Integers:
         """The whole numbers of a table as an array; any table of the attributes that tables have, if records are there.
@@ -86,20 +92,25 @@ class WholeRelease(Release):
         found = super().values(table, confidence, shares)
         if not self.has_counts(found.table):
             return found
-        return replace(found, count=self.counts(found.table))
+        found = replace(found, count=self.counts(found.table))
+        return replace(found, count_range=self._range(found)) if self.intervals else found
 
     def count_intervals(self, table: Sequence[Entry], confidence: float = 0.95) -> tuple[Integers, Integers]:
         """The least and the largest whole number that each true count can be, at the given confidence.
 
-        They are those of the interval of the estimate that a count of records can have: whole, not negative, and no
-        more than the known number of records. So they hold at least as often as that interval. If it has none, the
-        number nearest to it is given.
+        They are the interval of the estimate, as far as a count of records can have its numbers: whole, not negative,
+        no more than the known number of records; and `count`, if that lies outside. So they hold at least as often as
+        the interval of the estimate does.
         """
-        found = super().values(table, confidence)
-        most = np.inf if self.facts.records is None else float(self.facts.records)
-        low = np.clip(np.ceil(found.estimate - found.margin), 0.0, most)
-        high = np.clip(np.floor(found.estimate + found.margin), 0.0, most)
-        return np.minimum(low, high).astype(np.int64), high.astype(np.int64)
+        found = self.values(table, confidence)
+        if found.count is None:
+            raise QueryError("count", expected="a table with whole numbers", given=table_name(found.table))
+        return self._range(found)
+
+    def _range(self, found: TableValues) -> tuple[Integers, Integers]:
+        assert found.count is not None
+        low, high = found.estimate - found.margin, found.estimate + found.margin
+        return count_range(low, high, found.count, self.facts.records)
 
     def count_errors(self, repetitions: int = 20, progress: Progress = silent) -> dict[Table, Floats]:
         """For every table of the workload, the root mean square error of each count, if the records found were true.
@@ -135,6 +146,18 @@ class WholeRelease(Release):
         return self.found
 
 
+def count_range(low: Floats, high: Floats, count: Integers, records: int | None) -> tuple[Integers, Integers]:
+    """The ends of an interval as whole numbers that a count of so many records can be, with the published count inside.
+
+    >>> [own.tolist() for own in count_range(np.array([-3.2, 4.1]), np.array([2.9, 9.7]), np.array([0, 11]), 10)]
+    [[0, 5], [2, 11]]
+    """
+    most = float(MOST_RECORDS if records is None else records)
+    least = np.clip(np.ceil(low), 0.0, most).astype(np.int64)
+    largest = np.clip(np.floor(high), 0.0, most).astype(np.int64)
+    return np.minimum(least, count), np.maximum(largest, count)
+
+
 def checked_spec(spec: Spec) -> None:
     """Refuse facts and whole numbers of a spec that cannot be, before anything is charged."""
     checked_facts(spec.schema, facts_of(spec))
@@ -162,6 +185,7 @@ def as_specified(release: Release, spec: Spec, progress: Progress = silent) -> t
             kept = known
         if whole is not None:
             found = WholeRelease.of(kept, whole.effort, progress)
+            found = found.with_intervals() if whole.count_intervals else found
             kept = found if whole.records else found.without_records()
     except PrivcubeError as problem:
         missing = "whole numbers" if kept is not release or not facts_of(spec) else "what is known"

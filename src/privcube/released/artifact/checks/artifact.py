@@ -20,7 +20,7 @@ from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance
 from privcube.released.artifact.parquet_form import Reading
 from privcube.released.artifact.store import MANIFEST, file_names, read_plan, read_words
 from privcube.released.artifact.table_files import TableWriter, file_stems, read_measurements
-from privcube.released.artifact.whole_files import effort_in, facts_in, known_document, read_records
+from privcube.released.artifact.whole_files import count_columns, effort_in, facts_in, known_document, read_records
 from privcube.released.labels import COUNT
 from privcube.released.release import Release, number_columns
 from privcube.released.whole.goals import is_counted
@@ -116,11 +116,10 @@ class Artifact:
         for table in self.plan.workload:
             numbers = number_columns(release.values(table, CONFIDENCE))
             if self.whole is not None and is_counted(table):
-                numbers[COUNT] = (
-                    np.zeros(numbers["estimate"].size, dtype=np.int64)  # nothing to compute them from
-                    if self.records is None
-                    else counts_of(self.records, self.plan.workload, table).ravel()
-                )
+                nothing = np.zeros(numbers["estimate"].size, dtype=np.int64)  # where there is nothing to compute from
+                numbers |= dict.fromkeys(count_columns(self.whole), nothing)
+                if self.records is not None:
+                    numbers[COUNT] = counts_of(self.records, self.plan.workload, table).ravel()
             found.append(numbers)
             self.work.add()
         return found

@@ -19,7 +19,7 @@ from privcube.model.workload import Table
 from privcube.released.artifact.folder import TABLES, Contents
 from privcube.released.artifact.parquet_form import read_parquet
 from privcube.released.artifact.table_files import TableWriter
-from privcube.released.labels import COUNT, NUMBERS
+from privcube.released.labels import COUNTS, NUMBERS
 
 _ROOM: Final = 2**16  # bytes by which a file may exceed its own numbers
 
@@ -64,8 +64,7 @@ def published_table(
 
 def _numbers(found: Any, again: Mapping[str, Floats | Integers]) -> dict[str, Floats | Integers]:
     numbers: dict[str, Floats | Integers] = {
-        name: np.asarray(array_of(found[name]), dtype=np.float64) for name in again if name != COUNT
+        name: np.asarray(array_of(found[name]), dtype=np.float64) for name in again if name not in COUNTS
     }
-    if COUNT in again:
-        numbers[COUNT] = np.asarray(array_of(found[COUNT]), dtype=np.int64)
+    numbers |= {name: np.asarray(array_of(found[name]), dtype=np.int64) for name in again if name in COUNTS}
     return numbers

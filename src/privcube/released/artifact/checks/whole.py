@@ -13,9 +13,10 @@ from privcube.model.workload import Axis, Workload
 from privcube.released.artifact.checks.tables import Published
 from privcube.released.artifact.store import MANIFEST, RECORDS
 from privcube.released.artifact.whole_files import Distance, require_facts
-from privcube.released.labels import COUNT
+from privcube.released.labels import COUNT, COUNTS
 from privcube.released.whole.facts import MOST_RECORDS, Facts, known_numbers
 from privcube.released.whole.records import Records
+from privcube.released.whole.release import count_range
 
 _ROUNDED: Final = 1e-5  # of the stated distance, which has six digits
 
@@ -31,6 +32,7 @@ def checked_counts(
             raise ArtifactError(found.file, expected="counts of at least 0", given=Plain("negative ones"))
         if records is not None and not np.array_equal(found.numbers[COUNT], found.again[COUNT]):
             raise ArtifactError(found.file, expected=f"the counts of {RECORDS}", given=Plain("different ones"))
+        _require_range(found, facts)
     if not math.isclose(apart.value, stated["distance"], rel_tol=_ROUNDED, abs_tol=_ROUNDED):
         expected = f"that of the tables, {apart.value}"
         raise ArtifactError(f"{MANIFEST}, distance", expected=expected, given=stated["distance"])
@@ -41,6 +43,17 @@ def checked_counts(
         return f"counts are whole, not negative, agree wherever tables overlap, and are {near}"
     require_facts(records, workload, facts)
     return f"all counts are those of the records in {RECORDS}, and {near}"
+
+
+def _require_range(found: Published, facts: Facts) -> None:
+    """Refuse intervals of counts, if there are any, that do not follow from the other columns."""
+    if COUNTS[1] in found.numbers:
+        count = np.asarray(found.numbers[COUNT], dtype=np.int64)
+        low, high = (np.asarray(found.numbers[name], dtype=np.float64) for name in ("low", "high"))
+        for name, own in zip(COUNTS[1:], count_range(low, high, count, facts.records), strict=True):
+            if not np.array_equal(found.numbers[name], own):
+                expected = f"{name} as follows from low, high and count"
+                raise ArtifactError(found.file, expected=expected, given=Plain("something else"))
 
 
 def _require_facts_in(found: Published, workload: Workload, facts: Facts) -> None:
