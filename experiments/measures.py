@@ -1,19 +1,21 @@
 """Sums and means beside other systems: age, hours and capital gain of Adult by sex and education, one budget.
 
 Every system publishes the count of each of the 32 groups and the sum of each measure, with the same bounds, guarantee
-and neighbors, in an environment of its own (`peer_children`); a mean is the ratio of both, moved into the bounds for
-all systems alike. "split" is the baseline without a system: the budget split between counts and sums. UCI's file
-adult.data is read from the folder of the data sets (`data`); where it is absent, numbers are made up.
-Writes measures.csv.
+and neighbors, in an environment of its own (`peer_children`). A mean is the ratio of both where the count is above 1,
+and moved into the bounds, for all systems alike. "split" is the baseline without a system: the budget split between
+counts and sums. UCI's file adult.data is read from the folder of the data sets (`data`); where it is absent, numbers
+are made up. What other systems released is kept in `runs/sums` beside their environments, so that the study can be
+ended and taken up again; delete it to start anew. Writes measures.csv.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -23,13 +25,14 @@ import pandas as pd
 
 import privcube as pc
 from experiments.data import FROM_FILE, STAND_IN
-from experiments.peer_children import NOT_INSTALLED, OK, SCRIPTS, Outcome, installed, run_script
+from experiments.peer_children import NOT_INSTALLED, OK, SCRIPTS, Outcome, home, installed, run_script
+from experiments.peer_systems import Peer
 from experiments.results import Row, chosen, read_rows, short, write_rows
 from privcube.model.privacy.guarantee import Guarantee
 
 NAME: Final = "measures"
 EPSILON, DELTA = "1", "1e-6"
-LIMIT: Final = 600.0  # seconds of a run
+LIMIT: Final = 1_200.0  # seconds of a run
 SIZES: Final = {"sex": 2, "education": 16}
 BOUNDS: Final = {"age": (17, 90), "hours": (0, 100), "gain": (0, 100_000)}  # known without the data
 CASES: Final = (("hours",), ("age", "hours", "gain"))
@@ -41,54 +44,46 @@ _COLUMNS: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class System:
-    """A system: its script, what to install, how it is used."""
-
-    name: str
-    script: str
-    versions: tuple[str, ...] = ()
-    setting: str
-    repetitions: int = 10
-
-
 SYSTEMS: Final = (
-    System(
+    Peer(
         name="privcube",
         script="sums_privcube.py",
         setting="a table of counts and one of sums per measure, planned together",
+        repetitions=60,
     ),
-    System(
+    Peer(
         name="split",
         script="sums_split.py",
         setting="no system: the budget split evenly between counts and sums, in numpy",
         repetitions=200,
     ),
-    System(
+    Peer(
         name="OpenDP",
         script="sums_opendp.py",
         versions=("opendp[polars]==0.16.0",),
         setting="`len` and `sum` in one `group_by`, calibrated by the library",
+        repetitions=60,
     ),
-    System(
+    Peer(
         name="PipelineDP",
         script="sums_pipelinedp.py",
         versions=("pipeline-dp==0.3.1",),
         setting="`COUNT`, `SUM` and `MEAN` per measure, public partitions",
-        repetitions=3,
+        repetitions=30,
     ),
-    System(
+    Peer(
         name="SmartNoise SQL",
         script="sums_smartnoise.py",
         versions=("smartnoise-sql==1.0.10",),
         setting="`COUNT` and `SUM` in one `GROUP BY`",
+        repetitions=60,
     ),
-    System(
+    Peer(
         name="Tumult Analytics",
         script="sums_tumult.py",
         versions=("tmlt.analytics==0.21.0", "pyspark==3.5.9"),
         setting="`count` and `sum` over a set of keys, on a local Spark",
-        repetitions=2,
+        repetitions=8,
     ),
 )
 
@@ -153,7 +148,8 @@ def _of_case(
                         "rho": float(guarantee.rho) if isinstance(guarantee, pc.ApproxDP) else None,
                         "repetitions": 1 if quick else system.repetitions,
                     }
-                    outcome = run_script(python, SCRIPTS / system.script, job, LIMIT)
+                    kept = home() / "runs" / "sums" / f"{'-'.join([*case, kind, system.name])}.json".replace(" ", "-")
+                    outcome = _outcome(python, system, job, None if quick or not system.versions else kept)
                 click.echo(f"  {', '.join(case)}, {kind}, {system.name}: {outcome.status} {outcome.reason}", err=True)
                 for at, name in enumerate(case, start=1):
                     yield {
@@ -173,6 +169,20 @@ def _of_case(
                     }
 
 
+def _outcome(python: Path, system: Peer, job: dict[str, object], kept: Path | None) -> Outcome:
+    """What a system did, in this run or in one before that asked the same of the same versions."""
+    asked = {"versions": list(system.versions), **{key: value for key, value in job.items() if key != "records"}}
+    if kept is not None and kept.exists():
+        before = json.loads(kept.read_text(encoding="utf-8"))
+        if before["asked"] == json.loads(json.dumps(asked)):
+            return Outcome(**before["outcome"])
+    outcome = run_script(python, SCRIPTS / system.script, job, LIMIT)
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps({"asked": asked, "outcome": asdict(outcome)}), encoding="utf-8")
+    return outcome
+
+
 def errors(
     counts: np.ndarray,
     sums: np.ndarray,
@@ -181,16 +191,16 @@ def errors(
 ) -> dict[str, object]:
     """Root mean square errors over groups and releases; of means, only over groups that have records.
 
+    A mean is the middle of the bounds plus the ratio of the sum around it and the count, or 1 if that is less.
+
     Medians of the absolute errors of means say how a typical group does, as the smallest ones decide the square.
     """
     columns = ("rms error of a count", "rms error of a sum", "rms error of a mean", "median error of a mean")
     if not releases:
         return dict.fromkeys(columns, "")
     noisy_counts, noisy_sums = (np.array([each[at] for each in releases]) for at in (0, 1))
-    there = counts > 0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = noisy_sums / noisy_counts
-    means = np.clip(np.where(np.isnan(ratios), sum(bounds) / 2, ratios), *bounds)
+    there, middle = counts > 0, sum(bounds) / 2
+    means = np.clip(middle + (noisy_sums - middle * noisy_counts) / np.maximum(noisy_counts, 1), *bounds)
     wrong = (means - np.divide(sums, counts, out=np.zeros_like(sums), where=there))[:, there]
     found = (
         *(float(np.sqrt(np.mean((noisy - true) ** 2))) for noisy, true in ((noisy_counts, counts), (noisy_sums, sums))),

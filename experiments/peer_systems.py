@@ -16,7 +16,7 @@ class Peer:
     script: str
     versions: tuple[str, ...] = ()  # none: the Python that runs this study
     setting: str
-    error_bars: str
+    error_bars: str = ""
     better: str = ""
     repetitions: int = 2
     cases: tuple[tuple[str, str], ...] = CASES  # of the others the study would take too long

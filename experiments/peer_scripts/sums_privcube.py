@@ -1,4 +1,7 @@
-"""privcube: tables of counts and of the sums of every measure, planned together; the grid has steps of 1."""
+"""privcube: a table of counts and one of sums per measure, planned together; the plan is made once for all releases."""
+
+import json
+from functools import cache
 
 import pandas as pd
 from sums_protocol import serve_sums
@@ -6,17 +9,24 @@ from sums_protocol import serve_sums
 import privcube as pc
 
 
-def release(job, records):
-    """Plan, count, add noise, recover."""
+@cache
+def planned(written):
+    """The plan of a job, and its tables."""
+    job = json.loads(written)
     by = tuple(job["sizes"])
     attributes = [pc.Attribute(name, size=size) for name, size in job["sizes"].items()]
     measures = [pc.Measure(name, low=low, high=high, step=1) for name, (low, high) in job["measures"].items()]
     schema = pc.Schema([*attributes, *measures])
-    sums = [(*by, pc.Axis(measure.name, queries="sum")) for measure in measures]
+    tables = [by, *((*by, pc.Axis(measure.name, queries="sum")) for measure in measures)]
     guarantee = pc.PureDP(job["epsilon"]) if job["delta"] is None else pc.ApproxDP(job["epsilon"], job["delta"])
-    plan = pc.plan(pc.Workload.tables(schema, [by, *sums]), guarantee)
+    return pc.plan(pc.Workload.tables(schema, tables), guarantee), tables
+
+
+def release(job, records):
+    """Count, add noise, recover; the first release has the planning in it."""
+    plan, tables = planned(json.dumps({key: job[key] for key in ("sizes", "measures", "epsilon", "delta")}))
     made = pc.release(plan, pd.DataFrame(records))
-    return [made.values(table).estimate for table in (by, *sums)]
+    return [made.values(table).estimate for table in tables]
 
 
 serve_sums(release)

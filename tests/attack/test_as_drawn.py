@@ -70,6 +70,15 @@ class Numbered:
         self.draws.append(("norm", scale, places))
         return found
 
+    def rounded_max_norm(self, scales: Sequence[Fraction], sizes: Sequence[int], count: int) -> list[np.ndarray]:
+        found = [self.numbers(count * size).reshape(count, size) for size in sizes]
+        for draw in range(count):
+            places = {
+                number: (at, 0, 1 / float(scales[at])) for at, own in enumerate(found) for number in own[draw].tolist()
+            }
+            self.draws.append(("norm", Fraction(1), places))
+        return found
+
     def section(self, scale: Fraction, bound: Sequence[int], free: Sequence[int], count: int) -> list[np.ndarray]:
         sizes = [1, *bound, *free]
         found = [self.numbers(count * size).reshape(count, size) for size in sizes]
@@ -116,8 +125,8 @@ def prices(made: Plan) -> Callable[[np.ndarray], float]:
                 total += sum(float(each) ** 2 for each in moved.values()) / float(parameter)
             else:
                 sizes, sums = defaultdict(float), defaultdict(float)
-                for number, (group, bound, _) in places.items():
-                    sizes[group] += abs(change[row_of[number]])
+                for number, (group, bound, weight) in places.items():
+                    sizes[group] += abs(change[row_of[number]]) * weight
                     if law == "section" and bound:
                         sums[group] += change[row_of[number]]
                 assert len(set(sums.values())) <= 1, "a record leaves the section"

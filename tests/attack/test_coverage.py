@@ -33,7 +33,7 @@ from privcube.model.privacy.guarantee import Guarantee
 from privcube.planning.search.closed_form import Choices
 from privcube.planning.search.gram import GramForm
 from privcube.planning.steps import plan_of, with_bundles
-from privcube.sensitive.gate import Integers, SystemNoise, _bundle_noise, _gram_noise, _section_noise
+from privcube.sensitive.gate import Integers, SystemNoise, _bundle_noise, _gram_noise, _rounded_noise, _section_noise
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, rounded_gaussian
 from privcube.strategies.proposal import Proposal
 
@@ -187,6 +187,11 @@ class Ahead(SystemNoise):
         self._ahead: list[Integers] = []
         self._next = 0
 
+    def rounded_max_norm(self, scales: Sequence[Fraction], sizes: Sequence[int], count: int) -> list[Integers]:
+        if not self._ahead:
+            self._ahead = super().rounded_max_norm(scales, sizes, count * self._draws)
+        return self._handed_out(count)
+
     def section(self, scale: Fraction, bound: Sequence[int], free: Sequence[int], count: int) -> list[Integers]:
         if not self._ahead:
             self._ahead = super().section(scale, bound, free, count * self._draws)
@@ -211,7 +216,8 @@ def drawn(plan: Plan, draws: int) -> np.ndarray:
     for bundle, law in zip(plan.noised_together, plan.noise_laws, strict=True):
         group = bundle[0]
         if len(bundle) > 1:
-            noise = _gram_noise if isinstance(law, Gram) else _section_noise if law == "section" else _bundle_noise
+            by_name = {"section": _section_noise, "rounded_max_norm": _rounded_noise, "max_norm": _bundle_noise}
+            noise = _gram_noise if isinstance(law, Gram) else by_name[law]
             source = Ahead(draws)
             found = [noise(plan, bundle, source) for _ in range(draws)]
             parts.update({group: np.array([draw[group] for draw in found]) for group in bundle})

@@ -41,6 +41,9 @@ class Ones:
     def max_norm(self, scale: object, sizes: list[int]) -> list[np.ndarray]:
         return [np.ones(size, dtype=np.int64) for size in sizes]
 
+    def rounded_max_norm(self, scales: object, sizes: list[int], count: int) -> list[np.ndarray]:
+        return [np.ones((count, size), dtype=np.int64) for size in sizes]
+
     def section(self, scale: object, bound: list[int], free: list[int], count: int) -> list[np.ndarray]:
         return [np.ones((count, size), dtype=np.int64) for size in (1, *bound, *free)]
 

@@ -130,6 +130,9 @@ class _Still:
     def max_norm(self, scale: Fraction, sizes: list[int]) -> Any:
         return [np.zeros(size, dtype=np.int64) for size in sizes]
 
+    def rounded_max_norm(self, scales: list[Fraction], sizes: list[int], count: int) -> Any:
+        return [np.zeros((count, size), dtype=np.int64) for size in sizes]
+
     def section(self, scale: Fraction, bound: list[int], free: list[int], count: int) -> Any:
         return [np.zeros((count, size), dtype=np.int64) for size in (1, *bound, *free)]
 

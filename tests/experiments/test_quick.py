@@ -99,6 +99,9 @@ class Seeded:
     def max_norm(self, scale: Fraction, sizes: list[int]) -> list[np.ndarray]:
         return [self.generator.integers(-99, 99, size) for size in sizes]
 
+    def rounded_max_norm(self, scales: list[Fraction], sizes: list[int], count: int) -> list[np.ndarray]:
+        return [self.generator.integers(-99, 99, (count, size)) for size in sizes]
+
     def section(self, scale: Fraction, bound: list[int], free: list[int], count: int) -> list[np.ndarray]:
         return [self.generator.integers(-99, 99, (count, size)) for size in (1, *bound, *free)]
 

@@ -25,6 +25,7 @@ from privcube.sensitive.noise.section import crossings
 from privcube.sensitive.noise.section.arrangement import Layout, random_keys
 from privcube.sensitive.noise.section.crossings import points_below
 from privcube.sensitive.noise.section.lazy_exponential import ExponentialDeviates
+from privcube.sensitive.noise.section.sums import Sums
 
 LONG = int(os.environ.get("PRIVCUBE_ATTACK", "1")) > 1
 
@@ -330,7 +331,7 @@ def test_rounding_against_exact_arithmetic(scale: Fraction, numbers: list[tuple[
     """In arrays and one by one, against fractions, with all further digits 0."""
     cells, words = (list(each) for each in zip(*numbers, strict=True))
     points = len(numbers)
-    sums = section._Sums(exponential_of(cells, words, zeros), points, 1)
+    sums = Sums(exponential_of(cells, words, zeros), points, 1)
     end = data.draw(st.integers(1, points))
     start, twice = data.draw(st.integers(0, end - 1)), data.draw(st.integers(0, points))
     exact = [(cell + Fraction(word, 2**64)) / 64 for cell, word in numbers]
@@ -349,10 +350,10 @@ def test_rounding_at_the_border_takes_more_bits(scale: Fraction, script: Any) ->
     places = [np.array([[at]]) for at in (0, 2, 2)]
     for more, expected in ((0, 1), (2**64 - 1, 2)):
         numbers = exponential_of([cell, cell], [word, word], script([more] * 6))
-        assert section._Sums(numbers, 2, 1).rounded(scale, *places).tolist() == [[expected]]
+        assert Sums(numbers, 2, 1).rounded(scale, *places).tolist() == [[expected]]
         assert numbers.longer
         with pytest.raises(AssertionError, match="more random words"):
-            section._Sums(exponential_of([cell, cell], [word, word], script([])), 2, 1).rounded(scale, *places)
+            Sums(exponential_of([cell, cell], [word, word], script([])), 2, 1).rounded(scale, *places)
 
 
 @pytest.mark.parametrize("scale", [Fraction(65521, 65539), Fraction(2**30 - 1, 3), Fraction(65521)], ids=str)
@@ -362,10 +363,10 @@ def test_rounding_just_above_the_border(scale: Fraction) -> None:
     digits = [-(-((2 * k + 1) / scale * 32 * 2**64) // 1) for k in wanted.tolist()]  # (K + v) 2^64, rounded up
     numbers = exponential_of([each >> 64 for each in digits], [each % 2**64 for each in digits], zeros)
     places = [np.full((400, 1), at) for at in (0, 1, 1)]
-    sums = section._Sums(numbers, 1, 400)
+    sums = Sums(numbers, 1, 400)
     assert (sums.rounded(scale, *places)[:, 0] == wanted + 1).all()
     below = exponential_of([each - 1 >> 64 for each in digits], [(each - 1) % 2**64 for each in digits], zeros)
-    assert (section._Sums(below, 1, 400).rounded(scale, *places)[:, 0] == wanted).all()
+    assert (Sums(below, 1, 400).rounded(scale, *places)[:, 0] == wanted).all()
 
 
 # Laws

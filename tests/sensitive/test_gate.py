@@ -101,6 +101,10 @@ class Silence:
         self.asked.append(("max_norm", scale, tuple(sizes)))
         return [np.zeros(size, dtype=np.int64) for size in sizes]
 
+    def rounded_max_norm(self, scales, sizes, count):
+        self.asked.append(("rounded_max_norm", tuple(scales), (tuple(sizes), count)))
+        return [np.zeros((count, size), dtype=np.int64) for size in sizes]
+
     def section(self, scale, bound, free, count):
         self.asked.append(("section", scale, (tuple(bound), tuple(free), count)))
         return [np.zeros((count, size), dtype=np.int64) for size in (1, *bound, *free)]

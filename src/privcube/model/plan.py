@@ -89,7 +89,7 @@ class Plan:
     @cached_property
     def parts(self) -> tuple[int, ...]:
         """For each group, into how many parts its answers and their noise divide a record: 1 without measures."""
-        return parts_of_groups(self.frame, self.groups, self.noised_together)
+        return parts_of_groups(self.frame, self.groups, self.noised_together, self.noise_laws)
 
     # Noise
 
@@ -103,6 +103,10 @@ class Plan:
         """The law of the noise of every bundle; that of a single group of cells is Laplace noise, by any name."""
         plain: Law = "max_norm"
         return self.laws if self.laws is not None else (plain,) * len(self.noised_together)
+
+    def law_of(self, group: int) -> Law:
+        """The law of the noise of a group's bundle."""
+        return self.noise_laws[self._bundle_of[group]]
 
     @cached_property
     def told_by(self) -> NDArray[np.int64] | None:

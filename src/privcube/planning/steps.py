@@ -36,6 +36,7 @@ from privcube.errors import Plain, PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, is_structured
 from privcube.model.noise.bundles import Law, told_by, variance_factors
+from privcube.model.noise.drawable import drawable, fine_laws
 from privcube.model.noise.pairs import KNOWN, costs_nothing, total_is_public
 from privcube.model.options import PlanOptions, Strategy
 from privcube.model.plan import Plan
@@ -68,7 +69,8 @@ def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, prop
         structure = structure_of(workload, proposal.frame, [proposal.groups[at] for at in used], proposal.index)
         coefficients = coefficients[used]
     bundles = proposal.bundles or _each_alone(structure.groups)
-    noise = Noise.of(guarantee, proposal.frame, structure.groups, bundles, proposal.laws)
+    laws = proposal.laws and fine_laws(proposal.frame, structure.groups, bundles, proposal.laws)
+    noise = Noise.of(guarantee, proposal.frame, structure.groups, bundles, laws)
     if options.budgets == "uniform":
         noise = noise.by_groups
         shares = noise.even_shares()
@@ -85,18 +87,20 @@ def plan_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, prop
         table_variances = direct.times(of_all)
     else:
         table_variances = structure.table_variances(variances)
-    made = Plan(
-        workload=workload,
-        guarantee=guarantee,
-        options=options,
-        frame=proposal.frame,
-        groups=tuple(structure.groups),
-        shares=noise.shares_of_plan(shares),
-        denominator=DENOMINATOR,
-        table_variances=tuple(table_variances.tolist()),
-        sources=_kept_sources(proposal, used) if options.recovery == "direct" else None,
-        bundles=None if noise.bundles == _each_alone(structure.groups) else noise.bundles,
-        laws=noise.laws if noise.laws is not None and set(noise.laws) != {"max_norm"} else None,
+    made = drawable(
+        Plan(
+            workload=workload,
+            guarantee=guarantee,
+            options=options,
+            frame=proposal.frame,
+            groups=tuple(structure.groups),
+            shares=noise.shares_of_plan(shares),
+            denominator=DENOMINATOR,
+            table_variances=tuple(table_variances.tolist()),
+            sources=_kept_sources(proposal, used) if options.recovery == "direct" else None,
+            bundles=None if noise.bundles == _each_alone(structure.groups) else noise.bundles,
+            laws=noise.laws if noise.laws is not None and set(noise.laws) != {"max_norm"} else None,
+        )
     )
     _require_drawable(made)
     return made

@@ -34,6 +34,7 @@ from privcube.accuracy.predictor import Predictor, predictor
 from privcube.errors import Plain, PlanError
 from privcube.model.groups import is_structured
 from privcube.model.measures.measure import scale_of
+from privcube.model.noise.drawable import drawable
 from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import ZCDP, Guarantee, pure_instead
@@ -220,7 +221,8 @@ def at_budget(plan: Plan, amount: Fraction) -> Plan:
     """A plan with another epsilon or rho but the same measurements, bundles and shares; predictions scale exactly."""
     other = replace(plan, guarantee=plan.guarantee.with_amount(amount))
     factor = float(other.noise_variance(0) / plan.noise_variance(0))
-    return replace(other, table_variances=tuple([factor * variance for variance in plan.table_variances]))
+    scaled = replace(other, table_variances=tuple([factor * variance for variance in plan.table_variances]))
+    return drawable(scaled)
 
 
 def margins(plan: Plan, tables: Sequence[Table], confidence: float) -> list[float]:

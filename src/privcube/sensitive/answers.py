@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from math import prod
+from math import gcd, prod
 from typing import Final
 
 import numpy as np
@@ -72,6 +72,8 @@ def in_parts(answers: Counts, counted_in: int, wanted: int) -> Counts:
     """
     if counted_in == wanted:
         return answers
+    common = gcd(counted_in, wanted)
+    counted_in, wanted = counted_in // common, wanted // common
     if int(np.abs(answers).max(initial=0)) > _LARGEST // wanted:
         raise PlanError("measures", expected="few enough records for answers of 62 bits; choose coarser steps")
     found, rest = np.divmod(answers * wanted, counted_in)

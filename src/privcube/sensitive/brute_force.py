@@ -106,17 +106,20 @@ def _adds(attribute: Attribute) -> list[Integers]:
     ]
 
 
-def _moved(plan: Plan, bundle: Sequence[int], change: Sequence[Integers]) -> int:
-    """The norm that the noise of a bundle falls with: over its slices, the sum of the groups' largest L1 norm."""
+def _moved(plan: Plan, bundle: Sequence[int], change: Sequence[Integers]) -> Fraction:
+    """What a change costs in a bundle: over its slices, the sum of the groups' largest L1 norm, each over its scale."""
     groups = [plan.groups[group] for group in bundle]
     slicing = shared_cells(groups) if len(groups) > 1 else ()
-    largest = np.zeros(slice_count(plan.frame, slicing), dtype=np.int64)
+    slices, norms = slice_count(plan.frame, slicing), []
     for number, group in zip(bundle, groups, strict=True):
-        own = np.repeat(np.arange(len(largest))[:, None], len(change[number]) // len(largest), axis=1)
-        moved = np.zeros_like(largest)
-        np.add.at(moved, joined(plan.frame, group, slicing, own), np.abs(change[number]))
-        largest = np.maximum(largest, moved)
-    return int(largest.sum())
+        own = np.repeat(np.arange(slices)[:, None], len(change[number]) // slices, axis=1)
+        norms.append(np.zeros(slices, dtype=np.int64))
+        np.add.at(norms[-1], joined(plan.frame, group, slicing, own), np.abs(change[number]))
+    scales = [plan.drawn_scale(group) for group in bundle]
+    if len(set(scales)) == 1:
+        return int(np.max(norms, axis=0).sum()) / scales[0]
+    in_slices = np.stack(norms)[:, np.any(norms, axis=0)].T.tolist()  # every group has parts of its own
+    return sum((max(map(Fraction.__rtruediv__, scales, each)) for each in in_slices), Fraction(0))
 
 
 def _price(plan: Plan, change: Sequence[Integers]) -> Fraction:
@@ -128,7 +131,7 @@ def _price(plan: Plan, change: Sequence[Integers]) -> Fraction:
             if law == "section":
                 _require_section(plan, bundle, change)
             if not isinstance(law, Gram):
-                total += times * _moved(plan, bundle, change) / plan.drawn_scale(bundle[0])
+                total += times * _moved(plan, bundle, change)
         return total
     mu_squared = sum(
         (

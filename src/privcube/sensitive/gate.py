@@ -68,6 +68,7 @@ from privcube.sensitive.noise.laplace import check_scale
 from privcube.sensitive.noise.max_norm import check_bundle
 from privcube.sensitive.noise.rounded_gaussian import check_rounded_variance
 from privcube.sensitive.noise.section import check_section
+from privcube.sensitive.noise.section.rounded import check_rounded_bundle
 
 Integers = NDArray[np.int64]
 
@@ -86,6 +87,9 @@ class Noise(Protocol):
 
     def max_norm(self, scale: Fraction, sizes: Sequence[int]) -> list[Integers]:
         """One max-norm draw for a bundle."""
+
+    def rounded_max_norm(self, scales: Sequence[Fraction], sizes: Sequence[int], count: int) -> list[Integers]:
+        """Rounded max-norm draws for a bundle, a row each, every group with its own scale."""
 
     def section(self, scale: Fraction, bound: Sequence[int], free: Sequence[int], count: int) -> list[Integers]:
         """Draws on a section, a row each: the total, groups of equal sums, then free groups."""
@@ -114,6 +118,10 @@ class SystemNoise:
     def max_norm(self, scale: Fraction, sizes: Sequence[int]) -> list[Integers]:
         """One max-norm draw for a bundle."""
         return noise.max_norm_noise(scale, sizes)
+
+    def rounded_max_norm(self, scales: Sequence[Fraction], sizes: Sequence[int], count: int) -> list[Integers]:
+        """Rounded max-norm draws for a bundle, a row each, every group with its own scale."""
+        return noise.rounded_max_norm_slices(scales, sizes, count)
 
     def section(self, scale: Fraction, bound: Sequence[int], free: Sequence[int], count: int) -> list[Integers]:
         """Draws on a section, a row each: the total, groups of equal sums, then free groups."""
@@ -148,6 +156,11 @@ class _Rehearsal:
         """Zeros."""
         check_bundle(scale, sizes)
         return [np.zeros(size, dtype=np.int64) for size in sizes]
+
+    def rounded_max_norm(self, scales: Sequence[Fraction], sizes: Sequence[int], count: int) -> list[Integers]:
+        """Zeros."""
+        check_rounded_bundle(scales, sizes)
+        return [np.zeros((count, size), dtype=np.int64) for size in sizes]
 
     def section(self, scale: Fraction, bound: Sequence[int], free: Sequence[int], count: int) -> list[Integers]:
         """Zeros."""
@@ -237,6 +250,8 @@ def _noise(plan: Plan, source: Noise) -> Integers:
             drawn.update(_gram_noise(plan, bundle, source))
         elif law == "section":
             drawn.update(_section_noise(plan, bundle, source))
+        elif law == "rounded_max_norm":
+            drawn.update(_rounded_noise(plan, bundle, source))
         elif len(bundle) > 1:
             drawn.update(_bundle_noise(plan, bundle, source))
         else:
@@ -283,6 +298,17 @@ def _bundle_noise(plan: Plan, bundle: Sequence[int], source: Noise) -> dict[int,
     return {
         group: joined(plan.frame, plan.groups[group], slicing, np.stack(slices))
         for group, slices in zip(bundle, zip(*draws, strict=True), strict=True)
+    }
+
+
+def _rounded_noise(plan: Plan, bundle: Sequence[int], source: Noise) -> dict[int, Integers]:
+    """A draw of rounded max-norm noise for every slice of a bundle; every group has the scale of its own parts."""
+    groups = [plan.groups[group] for group in bundle]
+    slicing = shared_cells(groups)
+    count, rows = slice_rows(plan.frame, groups)
+    draws = source.rounded_max_norm([plan.drawn_scale(group) for group in bundle], rows, count)
+    return {
+        group: joined(plan.frame, plan.groups[group], slicing, own) for group, own in zip(bundle, draws, strict=True)
     }
 
 

@@ -13,16 +13,23 @@ from privcube.model.plan import Plan
 
 
 def checked_parts(plan: Plan, bundle: Sequence[int]) -> int:
-    """The parts of a bundle; refused unless its answers are whole numbers of them and its noise is drawn in them."""
-    parts = plan.parts[bundle[0]]
+    """The parts of a bundle's first group; refused unless answers are whole numbers of them and noise is drawn in them.
+
+    The groups of a bundle have the same parts, unless their noise is rounded for each of them by itself. Then their
+    scales must be the same in records.
+    """
+    parts, alike = plan.parts[bundle[0]], plan.law_of(bundle[0]) != "rounded_max_norm"
     for number in bundle:
         own = 1
         for name in _names(plan, plan.groups[number]):
             grid = plan.workload.schema[name].grid
             own *= 1 if grid is None else grid.parts
-        if plan.parts[number] != parts or parts < 1 or parts % own:
+        counted = plan.parts[number]
+        if (alike and counted != parts) or counted < 1 or counted % own:
             raise PlanError("plan", expected="one number of parts for a bundle, in which its answers are whole")
-        if plan.drawn_variance(number) != plan.noise_variance(number) * parts**2:
+        if not alike and plan.drawn_scale(number) * parts != plan.drawn_scale(bundle[0]) * counted:
+            raise PlanError("plan", expected="one scale in records for a bundle")
+        if plan.drawn_variance(number) != plan.noise_variance(number) * counted**2:
             raise PlanError("plan", expected="noise that is drawn in the parts in which records are counted")
     return parts
 

@@ -202,8 +202,9 @@ def _law(document: Any) -> Law:
     """The law of a bundle: a name, or the weights of a Gram bundle."""
     if isinstance(document, dict) and set(document) == {"gram"} and isinstance(document["gram"], list):
         return Gram(tuple(document["gram"]))
-    if document not in ("max_norm", "section"):
-        raise PlanError("laws", expected='"max_norm", "section" or the weights of a Gram bundle', given=document)
+    if document not in ("max_norm", "rounded_max_norm", "section"):
+        expected = '"max_norm", "rounded_max_norm", "section" or the weights of a Gram bundle'
+        raise PlanError("laws", expected=expected, given=document)
     return cast(Law, document)
 
 

@@ -2,9 +2,10 @@
 
 A record adds exactly `parts` to a table: 1 without measures, else the product of the parts of its measures
 (`privcube.model.measures.grid`). The groups of a bundle have one noise, so they have one unit, the least common
-multiple of theirs. Answers are whole numbers of 1/parts, their noise is drawn on the same numbers with a scale that is
-`parts` times that in records, and what is recovered is divided by `parts`. In records, nothing depends on the unit but
-how finely the noise is rounded (THEORY section 14).
+multiple of theirs. Only where noise is drawn in real numbers and rounded each group has its own, times a number that
+makes rounding too fine to matter. Answers are whole numbers of 1/parts, their noise is drawn on the same numbers with
+a scale that is `parts` times that in records, and what is recovered is divided by `parts`. In records, nothing depends
+on the unit but how finely the noise is rounded (THEORY section 14).
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import Final
 from privcube.errors import Plain, PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import Block, BlockGroup, Group, MatrixGroup, SketchGroup, product_groups
+from privcube.model.noise.bundles import Law
 from privcube.model.schema import Schema
 
+_FINE: Final = 64  # parts of a record, at least, where noise is rounded: adds 1 / (12 64^2) to a variance
 LARGEST_PARTS: Final = 2**34  # of a record: 2^18 of them have 2^52, which floats add up exactly, 2^27 have 2^61
 
 
@@ -49,21 +52,23 @@ def parts_of(schema: Schema, names: Iterable[str]) -> int:
     return prod([grid.parts for grid in grids if grid is not None])
 
 
-def parts_of_groups(frame: Frame, groups: Sequence[Group], bundles: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """For each group, the parts of a record in which it and its bundle are counted."""
+def parts_of_groups(
+    frame: Frame, groups: Sequence[Group], bundles: Sequence[Sequence[int]], laws: Sequence[Law]
+) -> tuple[int, ...]:
+    """For each group, the parts of a record in which it is counted and noised."""
     if not any(attribute.is_measure for attribute in frame.schema):
         return (1,) * len(groups)
     own = [parts_of(frame.schema, group_attributes(frame, group)) for group in groups]
     found = [1] * len(groups)
-    for bundle in bundles:
+    for bundle, law in zip(bundles, laws, strict=True):
         together = lcm(*(own[group] for group in bundle))
-        if together > LARGEST_PARTS:
+        for group in bundle:
+            found[group] = own[group] * -(-_FINE // own[group]) if law == "rounded_max_norm" else together
+        if max(found[group] for group in bundle) > LARGEST_PARTS:
             raise PlanError(
                 "measures",
                 expected=f"at most {LARGEST_PARTS:,} parts of a record in groups that are noised together; choose "
                 "coarser steps, or a strategy that keeps measures apart",
                 given=Plain(f"{together:,}"),
             )
-        for group in bundle:
-            found[group] = together
     return tuple(found)

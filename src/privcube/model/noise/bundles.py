@@ -1,7 +1,9 @@
 """Bundles: groups that share a budget and are noised together under a pure guarantee. Zone: PUBLIC.
 
-A bundle has one of three laws, drawn independently for every slice (`privcube.model.slices`):
+A bundle has one of four laws, drawn independently for every slice (`privcube.model.slices`):
 - "max_norm": density exp(-max_g |z_g|_1 / scale), in whole numbers (THEORY section 3);
+- "rounded_max_norm": the same density in real numbers, rounded, for noise that is too wide for the first; every group
+  is rounded in its own parts of a record (`privcube.model.measures.units`);
 - "section": the same density where all groups of cells have equal sums, rounded (THEORY section 8). All groups of a
   slice count the same records, so a neighboring change never leaves that section. The first group is the total of every
   slice; groups of cells then speak only about what lies beyond it. Groups with contrasts are free of the condition;
@@ -10,8 +12,8 @@ A bundle has one of three laws, drawn independently for every slice (`privcube.m
   Helmert rows of one or two blocks, and the products of the Helmert rows of one block (squares).
 
 Formal guarantee. Each law costs what max-norm noise of the same scale costs: 1 / scale for a record that is added or
-removed. Max-norm: the largest L1 norm of a group moves by 1. Section: likewise, and the moved point stays in the
-section. Gram: with squared weights a, R = sum a and vectors u(x) of squared length R, the noise R scale (W1 - W2)
+removed. Max-norm: the largest L1 norm of a group moves by 1, in records. Section: likewise, and the moved point stays
+in the section. Gram: with squared weights a, R = sum a and vectors u(x) of squared length R, noise R scale (W1 - W2)
 hides u u' at a cost of trace(u u') / (R scale) = 1 / scale (`privcube.sensitive.noise.gram` has the proof). Rounding is
 post-processing, as exact answers are whole numbers.
 """
@@ -54,7 +56,7 @@ class Gram:
             raise PlanError("gram", expected="at least two whole weights from 1 to 2^32", given=self.weights[:4])
 
 
-Law = Literal["max_norm", "section"] | Gram
+Law = Literal["max_norm", "rounded_max_norm", "section"] | Gram
 
 
 class SectionShape(NamedTuple):
@@ -207,15 +209,21 @@ def check_law(frame: Frame, groups: Sequence[Group], law: Law) -> None:
         GramLayout.of(frame, groups).variances(law)
     elif law == "section":
         section_shape(frame, groups)
+    elif law == "rounded_max_norm":
+        _, rows = slice_rows(frame, groups)
+        if len(groups) < 2 or sum(rows) > MOST_ON_SECTION:
+            expected = f"two or more groups of at most {MOST_ON_SECTION:,} rows in a slice, in a rounded bundle"
+            raise PlanError("bundle", expected=expected, given=sum(rows))
     elif law != "max_norm":
-        raise PlanError("bundle", expected="a known law", given=law, available=["max_norm", "section", "gram"])
+        available = ["max_norm", "rounded_max_norm", "section", "gram"]
+        raise PlanError("bundle", expected="a known law", given=law, available=available)
 
 
 def variance_factors(frame: Frame, groups: Sequence[Group], law: Law) -> list[Fraction]:
     """For each group of a bundle, the variance of its rows relative to Laplace noise of the same scale."""
     if isinstance(law, Gram):
         return [variance / 2 for variance in GramLayout.of(frame, groups).variances(law)]
-    if law == "max_norm":
+    if law in ("max_norm", "rounded_max_norm"):
         return bundle_factors(frame, groups)
     shape = section_shape(frame, groups)
     bound, free = (tuple(sorted(Counter(shape.rows[at] for at in own).items())) for own in (shape.bound, shape.free))

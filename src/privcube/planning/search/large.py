@@ -37,6 +37,7 @@ from privcube.accuracy.structure import WorkloadIndex
 from privcube.algebra.lattice import Floats
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup, cells_groups, group_rows
+from privcube.model.noise.bundles import MOST_ON_SECTION
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.slices import largest_scale
 from privcube.model.workload import Workload
@@ -77,7 +78,7 @@ def _promise(candidate: _Bundling, guarantee: PureDP) -> float | None:
         else:
             total = float(rows.sum())
             sums.append(float(np.sum(needs * (total + 1) * (total + 2) / ((rows + 1) * (rows + 2)))))
-            widest.append(largest_scale(int(total)))
+            widest.append(inf if total <= MOST_ON_SECTION else largest_scale(int(total)))
     roots = np.cbrt(np.array(sums))
     scales = float(guarantee.rows_changed / guarantee.epsilon) * roots.sum() / roots
     return None if np.any(scales > np.array(widest)) else float(roots.sum()) ** 3

@@ -30,7 +30,13 @@ _NUMBER: Final = "(?:0|[1-9][0-9]{0,5})"
 _VERSION: Final = re.compile(
     rf"{_NUMBER}(?:\.{_NUMBER}){{1,3}}(?:(?:a|b|rc){_NUMBER})?(?:\.post{_NUMBER})?(?:\.dev{_NUMBER})?"
 )
-_PURE: Final = ("discrete Laplace", "discrete max-norm", "rounded section", "rounded Gram")  # in this order
+_PURE: Final = {  # in this order
+    "max_norm": "discrete max-norm",
+    "rounded_max_norm": "rounded max-norm",
+    "section": "rounded section",
+    "gram": "rounded Gram",
+}
+_SINGLE: Final = "discrete Laplace"
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ def noise_of(plan: Plan) -> Noise:
     shared = [each for each in shared if each[0][0] not in plan.known] or shared
     bundles, shares, laws = zip(*shared, strict=True)
     drawn = {mechanism_of(plan, len(bundle), law) for bundle, law in zip(bundles, laws, strict=True)}
-    mechanism = " and ".join(name for name in _PURE if name in drawn)
+    mechanism = " and ".join(name for name in (_SINGLE, *_PURE.values()) if name in drawn)
     least, most = (bundles[shares.index(share)][0] for share in (max(shares), min(shares)))
     return Noise(mechanism, "scale", plan.noise_scale(least), plan.noise_scale(most))
 
@@ -71,9 +77,9 @@ def mechanism_of(plan: Plan, groups: int, law: Law) -> str:
     """The name of the noise of a bundle of so many groups."""
     if not isinstance(plan.guarantee, PureDP):
         return plan.guarantee.noise.replace("_gaussian", " Gaussian")
-    if isinstance(law, Gram):
-        return _PURE[3]
-    return _PURE[2] if law == "section" else _PURE[groups > 1]
+    if law == "max_norm" and groups == 1:
+        return _SINGLE
+    return _PURE["gram" if isinstance(law, Gram) else law]
 
 
 def manifest(

@@ -13,6 +13,9 @@ _DRAWN: Final = {
     "length of the row. Counts are whole numbers, so that rounding takes nothing from the guarantee.",
     "discrete max-norm": "The counts of a bundle of groups received joint noise, whose probability falls with the "
     "largest L1 norm among the groups of the bundle.",
+    "rounded max-norm": "The counts of a rounded bundle of groups received joint noise in real numbers, whose "
+    "probability falls with the largest L1 norm among the groups of the bundle; it was rounded to whole numbers, or to "
+    "whole parts of a record where there are measures.",
     "rounded section": "The counts of a bundle on a section received joint noise in real numbers, whose probability "
     "falls with the largest L1 norm among its groups, with equal sums for all its groups of cells, as one record more "
     "or less changes all of these sums alike; it was rounded to whole numbers.",
@@ -31,6 +34,6 @@ def drawn_words(mechanism: str) -> str:
     sentences = [_DRAWN[name] for name in names]
     if len(names) > 1 and names[0] == "discrete Laplace":
         sentences[0] = "Every count of a group outside bundles received independent discrete Laplace noise."
-    if names[-1] in ("discrete max-norm", "rounded section", "rounded Gram"):
+    if names[-1] in ("discrete max-norm", "rounded max-norm", "rounded section", "rounded Gram"):
         sentences.append(_SLICED)
     return " ".join(sentences)

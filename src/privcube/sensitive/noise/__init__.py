@@ -10,7 +10,7 @@ gaussian        discrete Gaussian noise; gaussian_tails and wide_gaussian are it
 lazy_normal     normal deviates with as many digits as are needed, and exact rounding
 rounded_gaussian  rounded Gaussian noise; normal_tails are its tails
 max_norm        noise for several groups at once, by the largest of their L1 norms
-section         the same on the section where groups of cells have one sum, rounded
+section         the same on the section where groups of cells have one sum, rounded; and of any width
 gram            noise for a matrix of products, rounded
 """
 
@@ -20,6 +20,7 @@ from privcube.sensitive.noise.laplace import discrete_laplace
 from privcube.sensitive.noise.max_norm import max_norm_noise
 from privcube.sensitive.noise.rounded_gaussian import rounded_gaussian
 from privcube.sensitive.noise.section import section_noise, section_slices
+from privcube.sensitive.noise.section.rounded import rounded_max_norm_slices
 
 __all__ = [
     "discrete_gaussian",
@@ -28,6 +29,7 @@ __all__ = [
     "gram_slices",
     "max_norm_noise",
     "rounded_gaussian",
+    "rounded_max_norm_slices",
     "section_noise",
     "section_slices",
 ]

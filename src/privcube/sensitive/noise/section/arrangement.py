@@ -65,7 +65,7 @@ class Layout:
         if self.bound:
             parts.append(self._bound_rows(below, total, bound_places, source))
         if self.free:
-            parts.append(self._free_rows(free_places, source))
+            parts.append(free_rows(self.free, free_places, source))
         start, end, minus = (np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
         return Arrangement(total[:, 0], start, end, minus)
 
@@ -74,9 +74,7 @@ class Layout:
         points, free = self.points, sum(self.free)
         if not free:
             return np.broadcast_to(np.arange(1, points + 1), (draws, points)), np.zeros((draws, 0), dtype=np.int64)
-        order = np.argsort(random_keys(np.zeros((draws, points), dtype=np.int64), source), axis=1)
-        places = np.empty_like(order)
-        np.put_along_axis(places, order, np.broadcast_to(np.arange(1, points + 1), order.shape), axis=1)
+        places = uniform_places(draws, points, source)
         return np.sort(places[:, : points - free], axis=1), places[:, points - free :]
 
     def _bound_rows(
@@ -122,14 +120,24 @@ class Layout:
         np.put_along_axis(found[1], rows, end, axis=1)
         return found[0], found[1], minus
 
-    def _free_rows(self, places: Integers, source: Source) -> tuple[Integers, Integers, NDArray[np.bool_]]:
-        sizes = np.array(self.free)
-        of_point, width = np.repeat(np.arange(len(sizes)), sizes), self.points + 2
-        end = np.sort(of_point * width + places, axis=1) - of_point * width
-        start = np.zeros_like(end)
-        start[:, 1:] = np.where(_numbers(sizes)[1:] > 0, end[:, :-1], 0)
-        bits = np.unpackbits(source(-(-end.size // 64)).view(np.uint8))[: end.size]
-        return start, end, bits.reshape(end.shape) == 1
+
+def uniform_places(draws: int, points: int, source: Source) -> Integers:
+    """A uniform order of the points for each draw: their places, from 1."""
+    order = np.argsort(random_keys(np.zeros((draws, points), dtype=np.int64), source), axis=1)
+    places = np.empty_like(order)
+    np.put_along_axis(places, order, np.broadcast_to(np.arange(1, points + 1), order.shape), axis=1)
+    return places
+
+
+def free_rows(groups: Sequence[int], places: Integers, source: Source) -> tuple[Integers, Integers, NDArray[np.bool_]]:
+    """The chains of free groups: where every row starts and ends, and its sign, given the places of all points."""
+    sizes = np.array(groups)
+    of_point, width = np.repeat(np.arange(len(sizes)), sizes), int(places.max(initial=0)) + 2
+    end = np.sort(of_point * width + places, axis=1) - of_point * width
+    start = np.zeros_like(end)
+    start[:, 1:] = np.where(_numbers(sizes)[1:] > 0, end[:, :-1], 0)
+    bits = np.unpackbits(source(-(-end.size // 64)).view(np.uint8))[: end.size]
+    return start, end, bits.reshape(end.shape) == 1
 
 
 def random_keys(classes: Integers, source: Source) -> Integers:

@@ -1,0 +1,107 @@
+"""Max-norm noise of any width: draws against laws that are known in closed form, and a scale slightly off is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import chisquare, gamma, kstest
+
+from privcube.errors import GuaranteeError
+from privcube.sensitive.noise import max_norm_noise, rounded_max_norm_slices
+
+DRAWS = 20_000
+
+
+def norms(scales: Sequence[float], groups: list[np.ndarray]) -> np.ndarray:
+    return np.max([np.abs(own).sum(axis=1) / scale for scale, own in zip(scales, groups, strict=True)], axis=0)
+
+
+@pytest.mark.parametrize("sizes", [[1], [2, 2], [1, 3, 2], [1, 40]], ids=str)
+def test_the_norm_of_wide_noise_has_a_gamma_law(sizes: list[int]) -> None:
+    """With density exp(-N(z)) in m dimensions, N has the law of the sum of m exponential numbers."""
+    scales = [Fraction(10**6 * (at + 1) ** 5, 7) for at in range(len(sizes))]
+    groups = rounded_max_norm_slices(scales, sizes, DRAWS)
+    found = norms([float(scale) for scale in scales], groups)
+    assert kstest(found, gamma(sum(sizes)).cdf).pvalue > 1e-6
+    assert kstest(found * 1.05, gamma(sum(sizes)).cdf).pvalue < 1e-6
+
+
+def test_rows_given_the_norm_are_uniform_on_the_body() -> None:
+    """A row of a group of n rows has the variance 2 (m+1)(m+2) / ((n+1)(n+2)) of the squared scale, and free signs."""
+    sizes, scales = [1, 2, 4], [Fraction(10**5), Fraction(3 * 10**7), Fraction(10**9)]
+    m = sum(sizes)
+    for n, scale, own in zip(sizes, scales, rounded_max_norm_slices(scales, sizes, 4 * DRAWS), strict=True):
+        wanted = 2 * (m + 1) * (m + 2) / ((n + 1) * (n + 2))
+        assert np.allclose(np.mean((own / float(scale)) ** 2, axis=0) / wanted, 1, atol=0.05)
+        assert abs(np.mean(own > 0) - 0.5) < 0.01
+        if n > 1:
+            assert abs(np.corrcoef(own.T)[0, 1]) < 0.02
+
+
+def exact(scales: tuple[float, float], first: int, second: int) -> float:
+    """P of two single rows: uniform on [-u s, u s] each, given u with density u^2 e^-u / 2."""
+
+    def chance(u: float, scale: float, k: int) -> float:
+        reach = u * scale
+        return max(0.0, min(k + 0.5, reach) - max(k - 0.5, -reach)) / (2 * reach)
+
+    edges = sorted(
+        {abs(k + side) / scale for k, scale in zip((first, second), scales, strict=True) for side in (-0.5, 0.5)}
+    )
+    parts = [0.0, *edges, 80.0]
+    return sum(
+        quad(lambda u: u**2 * np.exp(-u) / 2 * chance(u, scales[0], first) * chance(u, scales[1], second), a, b)[0]
+        for a, b in pairwise(parts)
+        if b > a
+    )
+
+
+@pytest.mark.parametrize("scales", [(Fraction(1), Fraction(1)), (Fraction(1, 3), Fraction(5, 2))], ids=str)
+def test_narrow_noise_has_the_rounded_law(scales: tuple[Fraction, Fraction]) -> None:
+    first, second = (own[:, 0] for own in rounded_max_norm_slices(scales, [1, 1], DRAWS))
+    reach = range(-3, 4)
+    cells = [(x, y) for x in reach for y in reach]
+    expected = np.array([exact((float(scales[0]), float(scales[1])), x, y) for x, y in cells])
+    seen = np.array([np.sum((first == x) & (second == y)) for x, y in cells])
+    often = expected * DRAWS > 10
+    rest = 1 - expected[often].sum(), DRAWS - seen[often].sum()
+    counts, chances = np.append(seen[often], rest[1]), np.append(expected[often], rest[0])
+    assert chisquare(counts, chances * DRAWS).pvalue > 1e-6
+    off = np.array([exact((1.15 * float(scales[0]), float(scales[1])), x, y) for x, y in cells])
+    off = np.append(off[often], 1 - off[often].sum())
+    assert chisquare(counts, off * DRAWS).pvalue < 1e-6
+
+
+def test_wide_noise_is_that_of_whole_numbers() -> None:
+    """Both samplers, far from rounding: the same law of the largest norm."""
+    whole = [max_norm_noise(Fraction(200), [1, 2, 2]) for _ in range(2_000)]
+    of_whole = norms([200.0] * 3, [np.array([draw[at] for draw in whole]) for at in range(3)])
+    of_rounded = norms([200.0] * 3, rounded_max_norm_slices([Fraction(200)] * 3, [1, 2, 2], DRAWS))
+    assert kstest(of_whole, of_rounded).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("scales", "sizes"),
+    [
+        ([Fraction(1)], []),
+        ([Fraction(1)], [1, 1]),
+        ([Fraction(1)], [0]),
+        ([Fraction(0)], [1]),
+        ([Fraction(10**13)], [1]),
+        ([1.5], [1]),
+        ([Fraction(1)], [9_000]),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_drawn_is_refused(scales: list[Fraction], sizes: list[int]) -> None:
+    with pytest.raises(GuaranteeError):
+        rounded_max_norm_slices(scales, sizes, 1)
+
+
+def test_no_draws_are_no_rows() -> None:
+    assert [own.shape for own in rounded_max_norm_slices([Fraction(1)] * 2, [1, 3], 0)] == [(0, 1), (0, 3)]
