@@ -153,7 +153,10 @@ def test_parts_of_a_bundle_are_common_ones_and_bounded() -> None:
     made = plan(Workload.all_kway(SCHEMA, 1).with_sums(), PureDP(1), "marginals")
     assert made.parts == (1, 1, 10, 10)
     assert made.drawn_scale(2) == 10 * made.noise_scale(2)
-    assert parts_of_groups(made.frame, made.groups, [(0, 2), (1,), (3,)]) == (10, 1, 10, 10)
+    bundles = [(0, 2), (1,), (3,)]
+    assert parts_of_groups(made.frame, made.groups, bundles, ["max_norm"] * 3) == (10, 1, 10, 10)
+    rounded = ["rounded_max_norm", "max_norm", "max_norm"]
+    assert parts_of_groups(made.frame, made.groups, bundles, rounded) == (64, 1, 70, 10)
     fine = Schema([Measure(name, low=0, high=10**6, step=1) for name in "abc"])
     with pytest.raises(errors.PlanError, match=f"at most {LARGEST_PARTS:,} parts"):
         plan(Workload.tables(fine, ["a", "b", "c"]), PureDP(1), "base_counts")
