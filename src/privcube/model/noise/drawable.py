@@ -3,6 +3,8 @@
 Both laws cost the same, and their variances differ by rounding only. Draws of whole numbers take time in proportion to
 the scale in parts of a record, with one number of parts for all groups of a bundle; rounded ones do not
 (`privcube.model.noise.bundles`).
+
+See THEORY section 3.
 """
 
 from __future__ import annotations
