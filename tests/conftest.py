@@ -6,6 +6,7 @@ import sys
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -52,3 +53,12 @@ def effort() -> Effort:
 def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches for a plan end soon, for tests to which any plan will do."""
     monkeypatch.setitem(annealing._SECONDS, "fast", 0.02)
+
+
+_WHOLE_SEARCHES = ("planning", "golden", "guide")  # rooms to which the plan matters
+
+
+@pytest.fixture(autouse=True)
+def _short_search_in_other_rooms(request: pytest.FixtureRequest) -> None:
+    if request.path.relative_to(Path(__file__).parent).parts[0] not in _WHOLE_SEARCHES:
+        request.getfixturevalue("short_search")

@@ -136,7 +136,7 @@ def section_covariance(made: Plan, groups) -> np.ndarray:
     return found + known.total * np.outer(tells, tells)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(laws())
 def test_recovery_is_unbiased_and_has_the_predicted_variance(case: tuple[Workload, Proposal]) -> None:
     workload, proposal = case
@@ -162,7 +162,7 @@ def test_recovery_is_unbiased_and_has_the_predicted_variance(case: tuple[Workloa
         assert variances[0] - rounding / 6 - 1e-6 <= law.variance <= variances[0] * (1 + 1e-8) + rounding / 4 + 1e-6
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(laws())
 def test_no_other_recovery_is_better(case: tuple[Workload, Proposal]) -> None:
     """Generalized least squares by matrices, with the covariance written out."""
@@ -176,7 +176,7 @@ def test_no_other_recovery_is_better(case: tuple[Workload, Proposal]) -> None:
         np.testing.assert_allclose(np.diag(query @ cover @ query.T).mean(), predicted, rtol=1e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=9, deadline=None)
 @given(laws(), st.sampled_from([PureDP(1), PureDP("0.3", max_rows_per_person=3), PureDP(2, neighbors="replace_one")]))
 def test_the_second_price_is_the_guarantee(case: tuple[Workload, Proposal], guarantee: PureDP) -> None:
     workload, proposal = case
@@ -301,7 +301,7 @@ def test_drawn_variances_are_those_of_the_draws(kind: str, epsilon: str) -> None
 def test_intervals_in_slices_cover_what_they_say(kind: str) -> None:
     """The weights of a cell lie in one slice of several; the kurtosis must be that of this slice, not of their mean."""
     made = sliced(kind, {"s": 6, "a": 4, "b": 3}, "0.1")
-    draws = [recover(made, _noise(made, SystemNoise()).astype(np.float64)) for _ in range(1_200)]
+    draws = [recover(made, _noise(made, SystemNoise()).astype(np.float64)) for _ in range(600)]
     found = predictor(made)
     for table in made.workload:
         errors = np.array([draw[table] for draw in draws])

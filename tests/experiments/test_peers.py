@@ -59,10 +59,10 @@ def test_even_split_adds_the_noise_that_its_guarantee_needs(
     job: dict[str, object], rho: float | None, expected: float
 ) -> None:
     """Two tables: Laplace noise of scale 2 / epsilon; Gaussian noise of variance 2 / (2 rho)."""
-    many = {**job, "tables": [["a", "b"]] * 2, "epsilon": 1.0, "rho": rho, "repetitions": 2000}
+    many = {**job, "tables": [["a", "b"]] * 2, "epsilon": 1.0, "rho": rho, "repetitions": 500}
     outcome = run_script(PYTHON, SCRIPTS / "run_even.py", many, 60)
     errors = np.array(outcome.releases) - [1, 2, 0, 0, 0, 1]
-    assert np.abs(errors).mean() == pytest.approx(expected, rel=0.04)
+    assert np.abs(errors).mean() == pytest.approx(expected, rel=0.08)
 
 
 @pytest.mark.parametrize("rho", [None, 50.0])

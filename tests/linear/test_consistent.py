@@ -15,7 +15,7 @@ from privcube.released.consistency import consistent_tables
 NORMS = [1, 2, np.inf]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=24)
 @given(data=st.data())
 @pytest.mark.parametrize("norm", NORMS)
 def test_explicit_answers(norm: float, data: st.DataObject) -> None:
@@ -65,7 +65,7 @@ def noisy_tables(draw: st.DrawFn) -> tuple[Schema, dict, dict]:
     return schema, truth, noisy
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=24)
 @given(drawn=noisy_tables())
 @pytest.mark.parametrize("norm", NORMS)
 def test_tables_against_the_explicit_workload(norm: float, drawn) -> None:

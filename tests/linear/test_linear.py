@@ -78,7 +78,7 @@ def test_closed_form_equals_the_convex_program(name: str, noise: str) -> None:
         assert value[0] == pytest.approx(value[1], rel=1e-6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=24)
 @given(data=st.data())
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_convex_program_is_feasible_and_beats_uniform(noise: str, data: st.DataObject) -> None:
@@ -109,7 +109,7 @@ def test_rows_out_of_use_get_no_budget() -> None:
     assert linear.row_variances(budgets)[0] == np.inf
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 @given(data=st.data())
 def test_optimal_recovery_is_best_and_unbiased(data: st.DataObject) -> None:
     """R S = Q, also for S of deficient rank; any other R with R S = Q has no smaller variance."""

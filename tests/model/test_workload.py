@@ -340,7 +340,7 @@ def test_a_table_can_be_given_by_name() -> None:
 
 def test_a_long_text_is_refused_soon() -> None:
     with pytest.raises(WorkloadError, match="attributes of the schema"):
-        Workload.tables(LEVELS, [" x ".join(["sxe"] * 20_000)])
+        Workload.tables(LEVELS, [" x ".join(["sxe"] * 2_000)])
 
 
 def test_a_workload_and_a_plan_are_shown_in_one_line() -> None:

@@ -62,7 +62,7 @@ DEVIATE = st.tuples(st.one_of(st.integers(0, 300), st.just(MOST_CELLS - 1)), st.
 FAR = st.tuples(st.integers(MOST_CELLS, 1200), st.integers(0, 2**64 - 1), st.booleans())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=36, deadline=None)
 @given(st.data())
 def test_rounding_against_exact_arithmetic(data: Any) -> None:
     """In arrays and one by one, against fractions; a deviate that is too far out sends its rows the long way."""

@@ -178,7 +178,7 @@ def chains(layout: Layout, below: list[int], count: int) -> Any:
     return layout.arranged(np.tile(np.array(below, dtype=np.int64), (count, 1)), system_words)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=36, deadline=None)
 @given(st.data())
 def test_rows_of_a_group_sum_to_t_and_fit_in_the_ball(data: Any) -> None:
     bound = tuple(data.draw(st.lists(st.integers(2, 7), min_size=1, max_size=4)))
@@ -321,7 +321,7 @@ SCALES = [
 ]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=48, deadline=None)
 @given(
     st.sampled_from(SCALES),
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 2**64 - 1)), min_size=2, max_size=6),

@@ -92,7 +92,7 @@ def test_names_of_groups() -> None:
 # Limits
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(data=st.data())
 def test_the_optimum_of_cells_is_the_dense_bound(data: st.DataObject) -> None:
     """All columns look alike, so the bound by eigenvalues is reached (dense twin)."""

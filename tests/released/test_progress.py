@@ -101,5 +101,6 @@ def test_exports_tell_of_every_table(tmp_path: Path, format: str) -> None:
     if format == "xlsx":
         assert news.pop() == (PACKING, 0, None)
     writing = {"codebook": [], "px": [WRITING, SYNCING], "sdmx-csv": [WRITING, SYNCING], "csvw": [WRITING, SYNCING]}
+    writing["measurements"] = [WRITING, SYNCING]
     assert stages(news) == [RECOVERING, ERROR_BARS, *writing.get(format, [WRITING])]
     assert target.exists()

@@ -21,7 +21,7 @@ from privcube.planning.steps import with_bundles
 from privcube.sensitive.gate import SystemNoise, _bundle_noise
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
 
-DRAWS = 20_000
+DRAWS = 10_000
 
 LEVELED = pc.Schema(
     [
@@ -109,7 +109,7 @@ def test_standard_errors_are_exact_and_intervals_cover(name: str) -> None:
         errors = drawn @ matrix.T
         stated = empty.values(table)
         ratio = errors.var(axis=0) / stated.std_error.ravel() ** 2
-        assert np.all(np.abs(ratio - 1) < 0.08 * (DRAWS / len(drawn)) ** 0.5), (table, ratio)
+        assert np.all(np.abs(ratio - 1) < 0.12 * (DRAWS / len(drawn)) ** 0.5), (table, ratio)
         covered = np.mean(np.abs(errors) <= stated.margin.ravel(), axis=0)
         assert 0.94 <= covered.mean() <= 0.965, (table, covered)
         assert covered.min() >= 0.935

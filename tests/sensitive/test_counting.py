@@ -56,7 +56,7 @@ def tables_and_codes(draw: st.DrawFn) -> tuple[list[int], list[Positions], list[
     return sizes, tables, random_codes(sizes, draw(st.integers(0, 400)), draw(st.integers(0, 9)))
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(deadline=None, max_examples=36, derandomize=True)
 @given(tables_and_codes(), st.integers(1, 150))
 def test_random_tables(case: tuple[list[int], list[Positions], list[np.ndarray]], batch: int) -> None:
     assert_counts(*case, batch=batch)

@@ -125,7 +125,7 @@ def test_blocks_equal_dense_least_squares(data: st.DataObject) -> None:
         start = stop
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=6)
 @given(data=st.data())
 def test_prices_and_answers_are_those_of_the_rows(data: st.DataObject) -> None:
     """Every column of S, and every pair of columns, over the noise of its rows, in fractions."""

@@ -51,7 +51,7 @@ def test_rounding_keeps_all_columns_of_a_p_identity_equally_long(queries: str) -
 
 
 @pytest.mark.parametrize("queries", ["ranges", "prefixes"])
-@pytest.mark.parametrize("cells", [5, 24, 100])
+@pytest.mark.parametrize("cells", [5, 48])
 def test_rounding_a_p_identity_costs_next_to_nothing(queries: str, cells: int) -> None:
     schema = Schema.from_sizes({"age": cells})
     workload = Workload.tables(schema, [(Axis("age", queries=queries),)])

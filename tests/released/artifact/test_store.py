@@ -447,7 +447,7 @@ def attribute_or_none(name: str, values: list[str]) -> Attribute | None:
         return None
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=9, deadline=None)
 @given(st.lists(names, min_size=2, max_size=2, unique=True), st.lists(names, min_size=2, max_size=3, unique=True))
 def test_any_name_gives_safe_files_and_a_sound_artifact(attributes: list[str], values: list[str]) -> None:
     declared = [found for name in attributes if (found := attribute_or_none(name, values)) is not None]

@@ -630,7 +630,7 @@ def test_additivity_notices_what_least_squares_does(first: Any) -> None:
     assert noticed
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(
     st.lists(st.sampled_from(CANDIDATES), min_size=3, max_size=6, unique=True),
     st.integers(0, 2**32 - 1),
