@@ -14,7 +14,7 @@ See THEORY sections 11.3 and 14.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final
 
 import numpy as np
@@ -25,29 +25,13 @@ from privcube.model.attribute import Attribute
 from privcube.model.measures.measure import cell_weights
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table
-from privcube.released.ratios import Ratios, share_of, shares_of
+from privcube.released.ratios import Ratio, Ratios, share_of, shares_of
 
 _MOST_ONE_BY_ONE: Final = 512  # means of a measure with more cells than its two ends
 
 
-@dataclass(frozen=True)
-class Mean:
+class Mean(Ratio):
     """The mean of a measure with an interval; NaN if the records are too few to determine it."""
-
-    estimate: float
-    low: float
-    high: float
-    confidence: float
-
-    @property
-    def determined(self) -> bool:
-        """Whether it is known at all: whether the interval of the number of records is above 0."""
-        return math.isfinite(self.low)
-
-    def __str__(self) -> str:
-        if not self.determined:
-            return f"not determined ({self.confidence:.0%})"
-        return f"{self.estimate:,.6g}, from {self.low:,.6g} to {self.high:,.6g} ({self.confidence:.0%})"
 
 
 def part_and_whole(measure: Attribute) -> tuple[Floats, Floats]:

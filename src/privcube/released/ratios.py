@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -50,23 +50,32 @@ class Ratios:
 
 
 @dataclass(frozen=True)
-class Share:
-    """A part of some records, from 0 to 1, with an interval; NaN if the records are too few to determine it."""
+class Ratio:
+    """A ratio with an interval; NaN if the records are too few to determine it."""
 
     estimate: float
     low: float
     high: float
     confidence: float
 
+    form: ClassVar[str] = ",.6g"  # in which numbers are shown
+
     @property
     def determined(self) -> bool:
-        """Whether it is known at all: whether the interval of the denominator is above 0."""
+        """Whether it is known at all: whether the interval of the number of records is above 0."""
         return math.isfinite(self.low)
 
     def __str__(self) -> str:
         if not self.determined:
             return f"not determined ({self.confidence:.0%})"
-        return f"{self.estimate:.1%}, from {self.low:.1%} to {self.high:.1%} ({self.confidence:.0%})"
+        estimate, low, high = (format(number, self.form) for number in (self.estimate, self.low, self.high))
+        return f"{estimate}, from {low} to {high} ({self.confidence:.0%})"
+
+
+class Share(Ratio):
+    """A part of some records, from 0 to 1, with an interval; NaN if the records are too few to determine it."""
+
+    form = ".1%"
 
 
 @dataclass(frozen=True, eq=False)

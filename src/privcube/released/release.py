@@ -333,8 +333,7 @@ class Release:
         return float(np.sqrt(np.mean(self._predictor.variances(table)))) * scale_of(self.workload.schema, table)
 
     def _means(self, table: Table, confidence: float) -> Ratios | None:
-        cells = cells_of(table)
-        if not self._predictor.determines(cells):
+        if not self._predictor.determines(cells := cells_of(table)):
             return None
         return means_of(self._predictor, self.workload.schema, table, self._estimate(cells), confidence)
 
@@ -353,6 +352,8 @@ class Release:
         chosen = dict(measured)  # per attribute, a row of weights on cells for each query
         for number, where in enumerate(wheres):
             for name, selection in where.items():
+                if name in measured:
+                    raise QueryError(f"measure {name!r}", expected="conditions on other columns than what is added up")
                 rows = chosen.setdefault(name, np.ones((len(wheres), schema[name].cells)))
                 rows[number] = selected_weights(schema[name], selection)
         table, parts = self._at_levels(chosen)

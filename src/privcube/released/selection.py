@@ -47,9 +47,15 @@ def selected_cells(attribute: Attribute, selection: Selection) -> list[int]:
 
 
 def selected_weights(attribute: Attribute, selection: Selection) -> Floats:
-    """A selection as weights on the cells of an attribute, 0 or 1; a measure has no cells to select."""
-    if attribute.is_measure:
-        raise QueryError(attribute.name, expected="an attribute: a measure is added up, not selected by")
+    """A selection as weights on the cells of an attribute, 0 or 1.
+
+    Of a measure the categories can be selected, such as "> 60": records outside its range, if they are counted; and its
+    knots, such as "near 30", for the parts of records that are there.
+    """
+    if attribute.is_measure and isinstance(selection, slice | Mapping):
+        raise QueryError(
+            f"measure {attribute.name!r}", expected="one of its cells", available=map(str, attribute.labels)
+        )
     weights = np.zeros(attribute.cells)
     weights[selected_cells(attribute, selection)] = 1.0
     return weights

@@ -129,7 +129,9 @@ def query(
             }
         )
     else:
-        show_answer(answer, condition, "Count" if measure is None else f"Sum of {measure}")
+        unit = None if measure is None else release.words.attribute(measure).unit
+        what = "Count" if measure is None else f"Sum of {measure}" + ("" if unit is None else f" ({unit})")
+        show_answer(answer, condition, what)
         if mean is not None:
             say(f"Mean        {mean}")
 

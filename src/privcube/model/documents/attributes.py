@@ -27,7 +27,18 @@ _LEVEL_KEYS: Final = ("name", "groups", "width", "bins", "by", "of")
 _WORD_KEYS: Final = ("title", "description", "labels")  # words are not part of a plan
 SPEC_ATTRIBUTE_KEYS: Final = (*ATTRIBUTE_KEYS, "values_from", *_WORD_KEYS)  # a plan contains the values themselves
 PLAN_ATTRIBUTE_KEYS: Final = (*ATTRIBUTE_KEYS, "grid")  # a spec declares measures by themselves
-MEASURE_KEYS: Final = ("name", *_GRID_KEYS, *_POLICY_KEYS, "column", "trim", "raw", "draft", "title", "description")
+MEASURE_KEYS: Final = (
+    "name",
+    *_GRID_KEYS,
+    *_POLICY_KEYS,
+    "column",
+    "trim",
+    "raw",
+    "draft",
+    "title",
+    "description",
+    "unit",
+)
 
 
 def schema_from(

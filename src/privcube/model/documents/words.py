@@ -63,7 +63,7 @@ def _attribute_words(section: Mapping[str, Any], attribute: Attribute, folder: P
 
 
 def _said(section: Mapping[str, Any], attribute: Attribute, level: str | None, folder: Path) -> dict[str, Any]:
-    said = {key: section[key] for key in _LEVEL if key in section}
+    said = {key: section[key] for key in (*_LEVEL, *(("unit",) if attribute.is_measure else ())) if key in section}
     subject = f"attribute {attribute.name!r}, labels" if level is None else f"level {level!r}, labels"
     labels = said.get("labels")
     if isinstance(labels, str):
@@ -127,7 +127,8 @@ def _listed(table: Any) -> list[Any]:
 
 def _level_document(words: LevelWords) -> dict[str, Any]:
     labels = dict(words.labels)
-    return present({"title": words.title, "description": words.description, "labels": labels or None})
+    unit = words.unit if isinstance(words, AttributeWords) else None
+    return present({"title": words.title, "description": words.description, "labels": labels or None, "unit": unit})
 
 
 # In an artifact

@@ -75,9 +75,11 @@ class AttributeWords(LevelWords):
     """
 
     levels: Mapping[str, LevelWords] = field(default_factory=dict)
+    unit: str | None = None  # of a measure: "days", "euros"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check_text("unit", self.unit)
         object.__setattr__(self, "levels", _each("levels", self.levels, LevelWords))
 
 
@@ -153,7 +155,8 @@ class Words:
             title = axis.attribute if own is None else own
             title = title if axis.level is None else f"{title} by {axis.level}"
         if axis.is_measured:
-            return f"{axis.queries} of {title}"
+            unit = self.attribute(axis.attribute).unit
+            return f"{axis.queries} of {title}" + ("" if unit is None else f" ({unit})")
         return _QUERIES[axis.queries].replace("{}", title)
 
     def table_title(self, table: Table) -> str:
@@ -179,7 +182,8 @@ class Words:
 
     def _is_titled(self, entry: str | Axis) -> bool:
         axis = Axis.of(entry)
-        return any(own.title for own in (self.attribute(axis.attribute), self.level(axis.attribute, axis.level)))
+        said = self.attribute(axis.attribute)
+        return any((said.title, said.unit, self.level(axis.attribute, axis.level).title))
 
     def labels(self, schema: Schema, attribute: str, level: str | None = None) -> Sequence[Value]:
         """What cells, or groups of a level, read like: as labeled, or as they read by themselves.
@@ -212,6 +216,9 @@ class Words:
             if name not in schema:
                 raise WordsError("words", expected="attributes of the schema", given=name, available=schema.names)
             _require_labels(self, schema, name, None)
+            if own.unit is not None and not schema[name].is_measure:
+                expected = "no unit: only measures have one (that of counts is in [about])"
+                raise WordsError(f"words about attribute {name!r}", expected=expected, given=own.unit)
             for level in own.levels:
                 known = schema[name].level_names
                 if level not in known:

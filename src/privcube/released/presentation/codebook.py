@@ -28,7 +28,9 @@ def codebook_rows(schema: Schema, words: Words) -> Iterator[tuple[str, str, str,
         for level in (None, *attribute.level_names):
             said, name = words.level(attribute.name, level), level or ""
             title = words.axis_title(Axis(attribute.name, level))
-            yield attribute.name, name, "", title, said.description or ""
+            unit = words.attribute(attribute.name).unit
+            told = [said.description or "", "" if unit is None else f"Unit: {unit}"]
+            yield attribute.name, name, "", title, "; ".join(filter(None, told))
             if attribute.is_measure:
                 continue
             called, read = codes(attribute, level), words.labels(schema, attribute.name, level)

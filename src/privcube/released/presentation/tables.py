@@ -90,7 +90,9 @@ def published(release: Release, values: TableValues) -> PublishedTable:
         table=values.table,
         name=table_name(values.table),
         title=words.table_title(values.table),
-        unit=(words.unit or "records") if measure is None else words.axis_title(measure),
+        unit=(words.unit or "records")
+        if measure is None
+        else words.attribute(measure).unit or words.axis_title(measure),
         columns=tuple(columns),
         numbers=published_numbers(numbers, places),
         margins=rounded("high", values.margin.ravel(), places["estimate"]),

@@ -1,0 +1,137 @@
+"""Releases with measures: units, categories and knots by query, weights of records, several rows of a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.sensitive.test_measures import NoNoise
+
+import privcube as pc
+from privcube import errors
+from privcube.model.publication.words import AttributeWords, Words
+from privcube.sensitive import gate
+
+EXACT = pc.PureDP(10**6)  # so much that what is published is the truth
+WARDS = pc.Attribute("ward", values=["surgery", "medicine"])
+DAYS = pc.Measure("days", low=0, high=60, step=1, knots=[30], overflow="category", missing="category")
+STAYS = pa.table(
+    {
+        "ward": ["surgery"] * 4 + ["medicine"] * 4,
+        "days": pa.array([3.0, 15.0, 45.0, 90.0, 2.0, None, 61.0, 60.0]),
+        "person": [1, 1, 1, 2, 3, 4, 5, 5],
+    }
+)
+
+
+def stays(words: Words | None = None) -> pc.Release:
+    schema = pc.Schema([WARDS, DAYS])
+    return pc.release(pc.plan(pc.Workload.all_kway(schema, 1).with_sums(), EXACT), STAYS, words=words)
+
+
+def test_what_lies_outside_the_range_is_counted_if_asked_for() -> None:
+    release = stays()
+    assert release.query({"days": "> 60"}).estimate == pytest.approx(2, abs=0.01)
+    assert release.query({"days": "> 60", "ward": "medicine"}).estimate == pytest.approx(1, abs=0.01)
+    assert release.query({"days": "(missing)"}).estimate == pytest.approx(1, abs=0.01)
+    assert release.share({"days": "> 60"}, of={"ward": "surgery"}).estimate == pytest.approx(0.25, abs=0.01)
+
+
+def test_knots_are_a_coarse_distribution() -> None:
+    """Parts of records: 15 days are half near 0 and half near 30."""
+    found = [stays().query({"days": f"near {knot}"}).estimate for knot in (0, 30, 60)]
+    true = [27 / 30 + 15 / 30 + 28 / 30, 3 / 30 + 15 / 30 + 15 / 30 + 2 / 30, 15 / 30 + 1]
+    assert found == pytest.approx(true, abs=0.01)
+
+
+@pytest.mark.parametrize("wrong", [{"days": slice(None)}, {"days": 30}, {"days": [0, 30]}, {"days": {"x": "y"}}])
+def test_other_conditions_on_a_measure_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(errors.QueryError, match="near 30"):
+        stays().query(wrong)  # type: ignore[arg-type]
+
+
+def test_a_measure_is_not_added_up_over_its_own_parts() -> None:
+    for ask in (lambda made: made.query({"days": "> 60"}, measure="days"), lambda made: made.mean("days", {"days": 0})):
+        with pytest.raises(errors.QueryError, match="other columns"):
+            ask(stays())
+
+
+def test_a_measure_has_a_unit(tmp_path: Path) -> None:
+    words = Words(attributes={"days": AttributeWords(title="Length of stay", unit="nights")})
+    release = stays(words)
+    table = ("ward", pc.Axis("days", queries="sum"))
+    assert words.table_title(table) == "Sum of Length of stay (nights) by ward"
+    release.save(tmp_path / "out")
+    assert pc.Release.open(tmp_path / "out").words == words
+    assert "Unit: nights" in (tmp_path / "out" / "codebook.csv").read_text(encoding="utf-8")
+    pc.export(release, tmp_path / "sums.px", [table])
+    assert 'UNITS="nights"' in (tmp_path / "sums.px").read_text(encoding="utf-8")
+    with pytest.raises(errors.WordsError, match="only measures"):
+        stays(Words(attributes={"ward": AttributeWords(unit="nights")}))
+
+
+def test_a_unit_in_a_spec_reads_back() -> None:
+    text = """
+[data]
+source = "stays.csv"
+[privacy]
+epsilon = "1"
+[[attributes]]
+name = "ward"
+values = ["surgery", "medicine"]
+[[measures]]
+name = "days"
+low = 0
+high = 60
+step = 1
+unit = "nights"
+[workload]
+all_kway = [1]
+measures = ["days"]
+"""
+    from privcube import Spec
+
+    spec = Spec.from_toml(text)
+    assert spec.words.attribute("days").unit == "nights"
+    assert Spec.from_toml(spec.to_toml()).words == spec.words
+    with pytest.raises(errors.PrivcubeError):
+        Spec.from_toml(text.replace('unit = "nights"', "unit = 3"))
+    with pytest.raises(errors.PrivcubeError):
+        Spec.from_toml(text.replace('values = ["surgery", "medicine"]', 'values = ["surgery"]\nunit = "x"'))
+
+
+def test_survey_weights_make_weighted_counts() -> None:
+    """A weight is a measure: its sums are weighted counts, and a record with a larger weight than declared is cut."""
+    schema = pc.Schema([WARDS, pc.Measure("weight", low=0, high=20, step="0.01")])
+    drawn = np.random.default_rng(4)
+    wards, weights = drawn.integers(0, 2, 500), drawn.uniform(0, 25, 500).round(2)
+    data = pa.table({"ward": np.array(WARDS.values)[wards], "weight": weights})
+    release = pc.release(pc.plan(pc.Workload.all_kway(schema, 1).with_sums(), EXACT), data)
+    kept = np.minimum(weights, 20)
+    table = release.values(("ward", "weight"))
+    assert table.estimate == pytest.approx([kept[wards == ward].sum() for ward in (0, 1)], abs=0.1)
+    share = release.query({"ward": "surgery"}, measure="weight").estimate / release.query({}, measure="weight").estimate
+    assert share == pytest.approx(kept[wards == 0].sum() / kept.sum(), abs=1e-3)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_sums_take_the_rows_of_a_person_that_are_kept(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each person the same rows count in counts and in sums, and the noise is for as many rows."""
+    schema = pc.Schema([WARDS, pc.Measure("days", low=0, high=60, step=1, missing="drop")])
+    guarantee = pc.PureDP(1, max_rows_per_person=most)
+    made = pc.plan(pc.Workload.all_kway(schema, 1).with_sums(), guarantee)
+    alone = pc.plan(pc.Workload.all_kway(schema, 1).with_sums(), pc.PureDP(1))
+    assert made.noise_scale(0) == most * alone.noise_scale(0)
+    monkeypatch.setattr(gate, "SystemNoise", NoNoise)
+    release = pc.release(made, STAYS, person="person")
+    count, total = release.query({}).estimate, release.query({}, measure="days").estimate
+    people = {1: [3, 15, 45], 2: [60], 3: [2], 5: [60, 60]}  # the stay without days is left out
+    kept = sum(min(len(own), most) for own in people.values())
+    assert count == pytest.approx(kept)
+    least = sum(sum(sorted(own)[:most]) for own in people.values())
+    largest = sum(sum(sorted(own)[-most:]) for own in people.values())
+    assert least - 1e-6 <= total <= largest + 1e-6
+    if most == 3:
+        assert total == pytest.approx(sum(map(sum, people.values())))
