@@ -396,6 +396,35 @@ def section_audit(part: Fraction) -> Audit:
     return lambda: (scores(there=False), scores(there=True))
 
 
+MEASURED = Schema(
+    [*Schema.from_sizes({"s": SLICES}), Measure("x", low=0, high=3, step=1), Measure("y", low=0, high=10**5, step=1)]
+)
+
+
+def measured_audit(part: Fraction) -> Audit:
+    """A record divided between the ends of two measures, noised together, each rounded in parts of its own."""
+    workload = Workload.tables(MEASURED, ["s x x", "s x y"])
+    groups = [(GroupPart(0, 1), GroupPart(axis, 1)) for axis in (1, 2)]
+    proposal = Proposal.of_bundles(Frame.natural(workload), [groups], laws=["rounded_max_norm"])
+    made = plan_of(workload, PureDP(SLICED_EPSILON), PlanOptions(strategy="search", budgets="iterated"), proposal)
+    # x = 1 of 3 is 2/3 near 0, and y = 10 of 100,000 nearly all: in L1 every record moves each group by all its parts
+    change = [np.array([[2, 1]]) * made.parts[0] // 3, np.array([[10**5 - 10, 10]]) * made.parts[1] // 10**5]
+
+    def norm(groups: list[np.ndarray]) -> np.ndarray:
+        sizes = [np.abs(own).sum(axis=1) / float(made.drawn_scale(at)) for at, own in enumerate(groups)]
+        return np.max(sizes, axis=0)
+
+    def scores(there: bool) -> np.ndarray:
+        found = []
+        for groups in slice_answers(made, SLICED_RUNS, part):
+            answers = [own + there * one for own, one in zip(groups, change, strict=True)]
+            before = [own - one for own, one in zip(answers, change, strict=True)]
+            found.append(norm(before) - norm(answers))
+        return np.concatenate(found)
+
+    return lambda: (scores(there=False), scores(there=True))
+
+
 def gram_audit(part: Fraction) -> Audit:
     """A matrix below 0 is e^-trace times as likely with one more record, exactly: that is the best event there is."""
     made = sliced_plan(Gram((1, 1)))
@@ -418,13 +447,13 @@ def gram_audit(part: Fraction) -> Audit:
     return lambda: (scores(there=False), scores(there=True))
 
 
-@pytest.mark.parametrize("audit", [section_audit, gram_audit], ids=["section", "Gram"])
+@pytest.mark.parametrize("audit", [section_audit, gram_audit, measured_audit], ids=["section", "Gram", "measures"])
 def test_rounded_bundles_keep_their_promise_and_use_it_up(audit: Callable[[Fraction], Audit]) -> None:
     claim = float(SLICED_EPSILON)
     assert SLICED_LEAST * claim <= audited_epsilon(audit(Fraction(1)), claim) <= claim
 
 
-@pytest.mark.parametrize("audit", [section_audit, gram_audit], ids=["section", "Gram"])
+@pytest.mark.parametrize("audit", [section_audit, gram_audit, measured_audit], ids=["section", "Gram", "measures"])
 def test_rounded_bundles_with_too_little_noise_are_caught(audit: Callable[[Fraction], Audit]) -> None:
     assert caught(audit(Fraction(7, 10)), float(SLICED_EPSILON))
 
