@@ -265,6 +265,16 @@ def test_many_numbers_become_bins(said: Said, tmp_path: Path) -> None:
     said("plan", "spec.toml", "--strategy", "marginals")
 
 
+def test_whole_numbers_in_a_row_become_bins_and_codes_do_not(said: Said, tmp_path: Path) -> None:
+    """Nobody wants a count for every age; a code of a place is a name, though it looks like a number."""
+    ages, codes, rooms = range(0, 90, 2), [10_000 + 37 * number for number in range(45)], [*range(30), *range(15)]
+    _csv(tmp_path, ["age", *ages, *range(1, 40)], ["place", *codes, *codes[:39]], ["rooms", *rooms, *rooms[:39]])
+    drafted = _drafted(said, tmp_path)
+    assert drafted["age"]["bins"] == list(range(0, 100, 10))
+    assert drafted["place"]["values"] == codes
+    assert drafted["rooms"]["values"] == list(range(30))
+
+
 def test_a_draft_reads_what_spreadsheets_write(said: Said, tmp_path: Path) -> None:
     """A byte order mark, quotes, CRLF and an empty last line."""
     (tmp_path / "people.csv").write_bytes(b'\xef\xbb\xbfward,n\r\n"a, b",1\r\n"c ""d""",2\r\n\r\n')

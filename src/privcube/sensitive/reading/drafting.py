@@ -26,9 +26,11 @@ from privcube.sensitive.reading.questions import days_between, frequent_texts, n
 
 RECORDS: Final = 1_000_000  # that a draft is made from
 _MOST_VALUES: Final = 100
+_MOST_IN_A_ROW: Final = 30  # whole numbers that are values of their own; more, such as ages, become intervals
 _LOOKED_AT: Final = 1_000  # texts of a column, the most frequent ones
 _BINS: Final = 10
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _TIME: Final = r"([ T].*)?"
 _FORMS: Final[dict[DateFormat, re.Pattern[str]]] = {
     "iso": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}" + _TIME),
@@ -117,7 +119,8 @@ def _attribute(inquiry: Inquiry, name: str, kind: ColumnKind, told: Told) -> Att
     if form is not None and (many or kind in ("timestamp", "instant") or form == "iso"):
         return _by_month(inquiry, name, kind, form, missing)
     with_points = [text.replace(",", ".", 1) for text in told.texts]
-    if all(map(_NUMBER.fullmatch, with_points if kind == "comma" else told.texts)) and many:
+    numbers = all(map(_NUMBER.fullmatch, with_points if kind == "comma" else told.texts))
+    if numbers and (many or _in_a_row(told.texts)):
         source, dialect = inquiry.opened([name])
         ((low, high),) = inquiry.rows(numbers_between(source, name, kind, dialect))
         if low is not None and max(abs(low), abs(high)) < 1e15:
@@ -142,6 +145,14 @@ def _attribute(inquiry: Inquiry, name: str, kind: ColumnKind, told: Told) -> Att
         raise SchemaError(subject, expected="values without control characters, of at most 1,000 characters") from None
 
 
+def _in_a_row(texts: Sequence[str]) -> bool:
+    """Whether these are many whole numbers that leave few out: ages do, codes of places or products hardly ever."""
+    if len(texts) <= _MOST_IN_A_ROW or not all(map(_WHOLE.fullmatch, texts)):
+        return False
+    numbers = set(map(int, texts))
+    return 2 * len(numbers) > max(numbers) - min(numbers)
+
+
 def _form(kind: ColumnKind, texts: Sequence[str]) -> DateFormat | None:
     """How dates are written, if all texts are dates."""
     if kind in ("float", "decimal", "boolean"):
@@ -164,8 +175,7 @@ def _values(kind: ColumnKind, texts: Sequence[str]) -> list[str] | list[int] | l
     if kind == "boolean":
         return [False, True]
     plain = [text.removesuffix(".0") for text in texts] if kind in ("float", "decimal") else list(texts)
-    whole = re.compile(r"0|-?[1-9][0-9]{0,17}")
-    if all(map(whole.fullmatch, plain)):
+    if all(map(_WHOLE.fullmatch, plain)):
         return sorted(set(map(int, plain)))
     return sorted(set(plain))
 
