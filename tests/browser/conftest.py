@@ -117,7 +117,7 @@ def served(site: Site) -> Iterator[str]:
             thread.join()
 
 
-def example(epsilon: str = "0.5") -> pc.Release:
+def example(epsilon: str = "0.5", counts: int | None = None) -> pc.Release:
     """A release with levels, whose counts are made up: no data is needed for a page."""
     age = pc.Attribute(
         "age", bins=[0, 15, 45, 65, 120], levels=[pc.Level("stage", bins=[0, 15, 120])], overflow="clamp"
@@ -135,8 +135,10 @@ def example(epsilon: str = "0.5") -> pc.Release:
         [("sex",), ("age",), ("sex", "age"), ("age", "region"), ("sex", ("age", "stage"), "region"), ("sex", "ward")],
     )
     plan = pc.plan(wanted, pc.PureDP(epsilon), "marginals")
-    counts = np.random.default_rng(5).integers(0, 900, plan.rows)
-    counts[::7] = 3
+    answers = np.random.default_rng(5).integers(0, 900, plan.rows)
+    answers[::7] = 3
+    if counts is not None:
+        answers[:] = counts
     words = pc.Words(
         title="Discharges",
         unit="stays",
@@ -144,7 +146,7 @@ def example(epsilon: str = "0.5") -> pc.Release:
         period="2029",
         attributes={"sex": pc.AttributeWords(title="Sex", labels={"f": "Women", "m": "Men"})},
     )
-    return pc.Release(Measurements(plan, counts), words=words)
+    return pc.Release(Measurements(plan, answers), words=words)
 
 
 @pytest.fixture(scope="session")

@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page
-from tests.browser.conftest import Watch
+from tests.browser.conftest import Watch, example
 
 import privcube as pc
+from privcube.model.measurements import Measurements
+from privcube.released.presentation.tables import published
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -21,13 +25,26 @@ def number(text: str) -> float:
     return float(text.replace("−", "-").replace(",", "").replace("±", "").replace("%", "").strip())
 
 
+def margin_in(text: str) -> float:
+    """A margin, or half the width of an interval from one end to the other."""
+    if " to " not in text:
+        return number(text)
+    low, high = map(number, text.split(" to "))
+    return (high - low) / 2
+
+
 def cells(page: Page) -> list[list[tuple[float, float]]]:
     """The numbers of the table that is shown, with their margins, line by line."""
-    lines = page.evaluate(
+    return [[(number(value), margin_in(margin)) for value, margin in line] for line in texts(page)]
+
+
+def texts(page: Page) -> list[list[tuple[str, str]]]:
+    """The table that is shown: numbers and margins or intervals, line by line."""
+    lines: list[list[tuple[str, str]]] = page.evaluate(
         "[...document.querySelectorAll('.pivot tbody tr:not(.panel)')].map((line) => [...line.querySelectorAll('td')]"
         ".map((cell) => [cell.querySelector('.value').textContent, cell.querySelector('.margin').textContent]))"
     )
-    return [[(number(value), number(margin)) for value, margin in line] for line in lines]
+    return lines
 
 
 def test_every_control_as_a_reader_uses_it(watch: Watch, address: str) -> None:
@@ -113,6 +130,94 @@ def test_numbers_margins_and_sums_are_those_of_the_release(watch: Watch, address
         value, margin = cells(page)[at][0]
         assert abs(value - asked.estimate) <= 0.51
         assert asked.high - asked.estimate - 0.6 <= margin <= 1.12 * (asked.high - asked.estimate) + 2
+
+
+def ends(text: str) -> tuple[float, float]:
+    low, high = map(number, text.split(" to "))
+    return low / 100, high / 100
+
+
+@pytest.mark.parametrize(("percent", "shares"), [("table", "total"), ("row", ["sex"]), ("column", ["age"])])
+def test_percentages_have_intervals_that_hold(
+    watch: Watch, address: str, release: pc.Release, percent: str, shares: Any
+) -> None:
+    """They contain those of `Release.table(shares=...)`, where the shape of noise is known; they are little wider."""
+    page = watch().open(f"{address}#axes=1,0&percent={percent}")
+    found = release.values(("sex", "age"), shares=shares).shares
+    assert found is not None
+    for at, line in enumerate(texts(page)[:-1]):
+        for column, (value, interval) in enumerate(line[:-1]):
+            low, high = ends(interval)
+            assert number(value) / 100 == pytest.approx(found.estimate[column, at], abs=6e-4)
+            assert low <= found.low[column, at] + 1e-9
+            assert high >= found.high[column, at] - 1e-9
+            width = found.high[column, at] - found.low[column, at]
+            least = release.values(("age",)).estimate.min()  # of the wholes: a step of noise is so much of it
+            assert high - low <= 1.1 * width + 4 / least + 2 * 10 ** -(2 + len(value.partition(".")[2][:1]))
+
+
+def test_what_is_not_determined_is_said_to_be(watch: Watch, tmp_path: Path) -> None:
+    nothing = example("0.5", counts=0)
+    nothing.save(tmp_path / "out")
+    seen = watch()
+    page = seen.open(f"{(tmp_path / 'out' / 'index.html').as_uri()}#axes=1,0&percent=table")
+    assert {value for line in texts(page) for value, _ in line} == {"not determined"}
+    assert page.locator("figure svg .mark").count() == 0
+    page.select_option("#percent", "none")
+    assert page.locator(".pivot tbody td:not(.unsure)").count() == 0
+    for view in ("dots", "heat", "multiples"):
+        page.locator(f"#view-{view}").check(force=True)
+    assert seen.complaints == []
+
+
+def test_flags_follow_the_publisher(watch: Watch, address: str, release: pc.Release, tmp_path: Path) -> None:
+    def flagged(where: str) -> tuple[int, int, str]:
+        page = watch().open(f"{where}#axes=1,0")
+        single = ".pivot td[tabindex]"
+        return (
+            page.locator(f"{single} .flag").count(),
+            page.locator(f"{single}.unsure").count(),
+            page.inner_text(".notes"),
+        )
+
+    stricter = release.with_words(replace(release.words, reliability=0.01))
+    stricter.save(tmp_path / "out")
+    assert all(check.passed for check in pc.verify(tmp_path / "out"))
+    for made, where, most in (
+        (release, address, "30 %"),
+        (stricter, (tmp_path / "out" / "index.html").as_uri(), "1 %"),
+    ):
+        trust = published(made, made.values(("sex", "age"))).reliability()
+        assert flagged(where)[:2] == (trust.count("uncertain"), trust.count("holds zero"))
+        assert most in flagged(where)[2]
+    assert "uncertain" in trust
+
+
+def test_sums_and_means_of_a_measure(watch: Watch, tmp_path: Path) -> None:
+    schema = pc.Schema([pc.Attribute("sex", values=["f", "m"]), pc.Measure("hours", low=0, high=100, step=1)])
+    wanted = pc.Workload.tables(schema, [("sex",), ("sex", pc.Axis("hours", queries="sum"))])
+    made = pc.plan(wanted, pc.PureDP(1), "marginals")
+    rows = np.full(made.rows, 40_000)
+    release = pc.Release(Measurements(made, rows))
+    release.save(tmp_path / "out")
+    table = release.table(("sex", pc.Axis("hours", queries="sum")))
+    seen = watch()
+    page = seen.open((tmp_path / "out" / "index.html").as_uri() + "#axes=0")
+    titles = page.locator("#quantity option").all_inner_texts()
+    assert titles == ["Count", "Sum of hours", "Mean of hours"]
+    page.select_option("#quantity", label="Mean of hours")
+    for (value, interval), row in zip([line[0] for line in texts(page)], table.to_dict("records"), strict=True):
+        assert number(value) == pytest.approx(row["mean"], abs=0.1 * (row["mean_high"] - row["mean_low"]))
+        low, high = map(number, interval.split(" to "))
+        assert low <= row["mean_low"] + 1e-9 <= row["mean_high"] <= high + 1e-9
+    page.locator(".pivot tbody td[tabindex]").nth(0).click()
+    page.locator(".pivot tbody td[tabindex]").nth(1).click()
+    assert "The difference may be noise." in page.inner_text(".verdict")
+    assert page.locator("#percent").count() == 0
+    page.select_option("#quantity", label="Sum of hours")
+    assert len(texts(page)) == 3  # sums add up, means do not
+    assert all(check.passed for check in pc.verify(tmp_path / "out"))
+    assert seen.complaints == []
 
 
 def test_two_numbers_are_compared_and_any_added_up(watch: Watch, address: str, release: pc.Release) -> None:

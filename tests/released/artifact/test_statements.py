@@ -17,7 +17,7 @@ BY_RECORD = "That is decided for each record by itself, so whether the records o
 def said(schema: Schema, guarantee: Guarantee) -> tuple[str, str]:
     """PRIVACY.md on one line, and the record for registries."""
     made = plan(Workload.all_kway(schema, 1), guarantee, "marginals")
-    return " ".join(privacy_statement(made, STATED).split()), registry_record(made, STATED, Words())
+    return " ".join(privacy_statement(made, STATED, Words()).split()), registry_record(made, STATED, Words())
 
 
 def schema_of(where: str, sex: str = "", age: str = "") -> Schema:

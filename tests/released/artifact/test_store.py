@@ -266,7 +266,7 @@ def test_nothing_else_passes_for_provenance(provenance: dict[str, object], tmp_p
 
 
 def statement(made: Plan, **provenance: object) -> str:
-    return privacy_statement(made, manifest(made, provenance, []))
+    return privacy_statement(made, manifest(made, provenance, []), Words())
 
 
 def flat(text: str) -> str:

@@ -39,7 +39,7 @@ _AMOUNTS: Final = ("epsilon", "delta", "rho")
 _TEXT_FILE: Final = ("encoding", "separator", "decimal")
 _SECTIONS: Final = ("about", "data", "privacy", "attributes", "measures", "workload", "plan")
 _PLAN: Final = ("strategy", "effort", "budgets", "recovery", "objective")
-_OUTPUT: Final = ("path", "whole_numbers", "records", "count_intervals", "effort", "decimals")
+_OUTPUT: Final = ("path", "whole_numbers", "records", "count_intervals", "effort", "decimals", "reliability")
 
 
 @dataclass(frozen=True, kw_only=True)

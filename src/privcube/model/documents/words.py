@@ -45,6 +45,7 @@ def words_from(root: Section, schema: Schema, known: Sequence[str], folder: Path
         attributes=attributes,
         tables=tables,
         decimals=output.integer("decimals", None),
+        reliability=output.raw("reliability", None),
         registry={key: registry.text(key) for key in registry.given},
     )
 
@@ -115,7 +116,10 @@ def with_words(document: dict[str, Any], words: Words, workload: Workload) -> di
         "attributes": attributes,
         **({"measures": measures} if measures else {}),
         "workload": {**document["workload"], **({"tables": tables} if tables else {})},
-        "output": {**document["output"], **({} if words.decimals is None else {"decimals": words.decimals})},
+        "output": {
+            **document["output"],
+            **present({"decimals": words.decimals, "reliability": words.reliability}),
+        },
         **({"registry": dict(words.registry)} if words.registry else {}),
     }
 
@@ -150,6 +154,7 @@ def words_document(words: Words) -> dict[str, Any]:
             "attributes": attributes or None,
             "tables": tables or None,
             "decimals": words.decimals,
+            "reliability": words.reliability,
             "registry": dict(words.registry) or None,
         }
     )
@@ -157,7 +162,7 @@ def words_document(words: Words) -> dict[str, Any]:
 
 def words_in(document: Any, workload: Workload) -> Words:
     """The words in the fields of a words.json, if they are words about this workload."""
-    known = (*ABOUT, "attributes", "tables", "decimals", "registry")
+    known = (*ABOUT, "attributes", "tables", "decimals", "reliability", "registry")
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise WordsError("words.json", expected=f"the format {FORMAT!r}")
     said = {key: own for key, own in document.items() if key != "format"}

@@ -24,6 +24,7 @@ _LONGEST_TEXT: Final = 10_000  # characters of a description
 _LINES: Final = ("description",)  # what may have several lines
 _REORDERS: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # what stands around them, too
 _MOST_DECIMALS: Final = 10
+MOST_RELATIVE_ERROR: Final = 0.3  # by default, as official statistics flag estimates
 
 REGISTRY: Final = (  # what only the publisher can tell OpenDP's registry of deployments
     "url_slug",
@@ -103,6 +104,7 @@ class Words:
     attributes: Mapping[str, AttributeWords] = field(default_factory=dict)
     tables: Mapping[Table, str] = field(default_factory=dict)
     decimals: int | None = None  # of numbers as published; None: as many as the standard error warrants
+    reliability: float | None = None  # relative standard error above which a number is uncertain; None: 0.3
 
     registry: Mapping[str, str] = field(default_factory=dict)  # fields of registry.yaml
 
@@ -129,6 +131,15 @@ class Words:
         if self.decimals is not None and (type(self.decimals) is not int or not 0 <= self.decimals <= _MOST_DECIMALS):
             expected = f"a whole number from 0 to {_MOST_DECIMALS}"
             raise WordsError("decimals", expected=expected, given=self.decimals)
+        known = self.reliability is None or (type(self.reliability) in (int, float) and 0 < self.reliability <= 1)
+        if not known:
+            expected = "a relative standard error above 0 and at most 1, such as 0.3"
+            raise WordsError("reliability", expected=expected, given=self.reliability)
+
+    @property
+    def most_relative_error(self) -> float:
+        """The relative standard error above which a number is called uncertain."""
+        return MOST_RELATIVE_ERROR if self.reliability is None else float(self.reliability)
 
     @property
     def about(self) -> dict[str, str]:

@@ -18,11 +18,12 @@ from privcube.model.groups import BlockGroup, MatrixGroup, has_helmert
 from privcube.model.plan import Plan
 from privcube.model.privacy.cautions import cautions, is_weak
 from privcube.model.privacy.guarantee import ZCDP, ApproxDP, Guarantee, PureDP
+from privcube.model.publication.words import Words
 from privcube.released.artifact.manifest import CONFIDENCE, amounts_text, noise_of
 from privcube.released.artifact.measure_words import measure_lines, published_numbers
 from privcube.released.artifact.noise_words import drawn_words
 from privcube.released.artifact.whole_words import known_words, whole_words
-from privcube.released.presentation.numbers import MOST_RELATIVE_ERROR
+from privcube.released.presentation.numbers import percent_of_error
 
 _WIDTH: Final = 120  # characters in a line of PRIVACY.md
 _NOT_PROMISED: Final = (
@@ -45,8 +46,8 @@ _ONE_ROW: Final = (  # a plan does not know whether people were told apart and a
 # For people
 
 
-def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
-    """PRIVACY.md, from a plan and its manifest."""
+def privacy_statement(plan: Plan, stated: Mapping[str, Any], words: Words) -> str:
+    """PRIVACY.md, from a plan, its manifest, and what the publisher says of when numbers are uncertain."""
     sections = {
         "What is protected": [protected_unit(plan.guarantee), *counted_records(plan), *_number_of_records(plan)],
         "How much": [
@@ -58,7 +59,7 @@ def privacy_statement(plan: Plan, stated: Mapping[str, Any]) -> str:
         "How": [*mechanism(plan), post_processing(plan)],
         "What is not protected": [f"- {line}" for line in not_promised(plan)],
         "How to read the tables": [
-            *_reading(plan),
+            *_reading(plan, words),
             *measure_lines(plan),
             *known_words(stated),
             *whole_words(stated, plan.workload),
@@ -253,7 +254,7 @@ def post_processing(plan: Plan) -> str:
     )
 
 
-def _reading(plan: Plan) -> list[str]:
+def _reading(plan: Plan, words: Words) -> list[str]:
     confidence = f"a probability of {round(100 * CONFIDENCE)}%"
     numbers = "a count" if plan.sources is None else "a count, on average over the table"
     close = ", or slightly more where rows have different noise" if any(map(has_helmert, plan.groups)) else ""
@@ -263,15 +264,15 @@ def _reading(plan: Plan) -> list[str]:
         "nothing about the data. It does not cover errors in the original data.",
         f"- `low` to `high` contains the true count with {confidence}, for each row separately.",
         f"- `low_all` to `high_all` contain all true counts of a table at once with {confidence} or more.",
-        f"- `reliability`, in CSV files, is {_trust()}. It follows from the other columns.",
+        f"- `reliability`, in CSV files, is {_trust(words)}. It follows from the other columns.",
         "- Text in CSV files that a spreadsheet would treat as a formula has an apostrophe in front; Parquet files "
         "have the original text.",
     ]
 
 
-def _trust() -> str:
+def _trust(words: Words) -> str:
     """What is said of how far to trust a number."""
-    most = f"{MOST_RELATIVE_ERROR:.0%}"
+    most = percent_of_error(words)
     return (
         f'"holds zero" if zero lies between `low` and `high`, else "uncertain" if the standard error is above {most} '
         'of the estimate, else "ok"'

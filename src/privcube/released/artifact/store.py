@@ -186,7 +186,7 @@ def _files(release: Release, progress: Progress) -> Iterator[tuple[str, bytes]]:
     yield WORDS, words_text(release.words).encode()
     yield CODEBOOK, codebook_bytes(release.workload.schema, release.words)
     yield MEASUREMENTS, measurements_bytes(release.measurements)
-    statement = privacy_statement(plan, stated)
+    statement = privacy_statement(plan, stated, release.words)
     yield STATEMENT, statement.encode()
     yield PAGE, page_bytes(page_document(plan, release.words, stated, statement, carried.errors, carried.found))
     yield REGISTRY, registry_record(plan, stated, release.words).encode()

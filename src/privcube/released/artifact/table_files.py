@@ -138,9 +138,10 @@ class TableWriter:
             if unknown.any():  # not determined: an empty field
                 found[name] = pa.array(own.tolist(), mask=unknown)
         words = column_of(list(presented.RELIABILITY))
+        trust = presented.reliability(numbers, self._words, counts=labeled(table) == table)
         return {
             **found,
-            RELIABILITY: words.take(column_of(presented.reliability(numbers, counts=labeled(table) == table))),
+            RELIABILITY: words.take(column_of(trust)),
         }
 
     def _true_labels(self, entry: str | Axis) -> Any:

@@ -163,7 +163,7 @@ def _statements(artifact: Artifact) -> Finding:
     """Compare the statements word for word; if another version wrote them in other words, check their facts."""
     plan, stated, in_other_words = artifact.plan, artifact.expected, []
     for name, text, facts in (
-        (STATEMENT, privacy_statement(plan, stated), statement_facts),
+        (STATEMENT, privacy_statement(plan, stated, artifact.words), statement_facts),
         (REGISTRY, registry_record(plan, stated, artifact.words), registry_facts),
     ):
         found = artifact.contents.text(name)

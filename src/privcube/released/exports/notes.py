@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from privcube.released.artifact.manifest import CONFIDENCE
 from privcube.released.artifact.statements import protected_unit, stated_budget
-from privcube.released.presentation.numbers import MOST_RELATIVE_ERROR
+from privcube.released.presentation.numbers import percent_of_error as percent
 from privcube.released.release import Release
 
 _ABOUT = {
@@ -35,7 +35,7 @@ def notes(release: Release) -> list[str]:
         "The numbers have noise added to them, to protect those they are about. Each comes with its standard error, "
         f"and with an interval that contains the true number with a probability of {sure}, for each by itself and, "
         "in the columns called all at once, for all numbers of a table.",
-        f'A number is called "uncertain" if its standard error is above {MOST_RELATIVE_ERROR:.0%} of it, and "holds '
+        f'A number is called "uncertain" if its standard error is above {percent(release.words)} of it, and "holds '
         'zero" if zero lies in its interval. Negative numbers are small counts with noise; they are kept so that sums '
         "are right on average. Rounded numbers may not add up exactly.",
         protected_unit(guarantee),

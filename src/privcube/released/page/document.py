@@ -19,21 +19,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from privcube.accuracy.intervals import interval_factor
+from privcube.accuracy.errors.widest import widest_factor
 from privcube.accuracy.predictor import Predictor, covariances, predictor
 from privcube.algebra.lattice import Floats, Integers
-from privcube.model.measures.measure import measure_of
+from privcube.model.measures.measure import measure_of, scale_of
 from privcube.model.plan import Plan
-from privcube.model.privacy.guarantee import PureDP
 from privcube.model.publication.words import Words
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, axis_cells
 from privcube.released.artifact.manifest import CONFIDENCE
-from privcube.released.labels import labeled, shown_labels
-from privcube.released.page.numbers import covariance_document, quantity, to_digits
+from privcube.released.labels import MEANS, labeled, shown_labels
+from privcube.released.page.numbers import averages, covariance_document, quantity, to_digits, up_to_digits
 from privcube.released.page.words import plan_in_words
 
-FORMAT: Final = "privcube page 1"
+FORMAT: Final = "privcube page 2"
 
 _MOST_CARRIED: Final = 2_000_000  # bytes of numbers in a page, by the estimates below
 _CELL_BYTES: Final = 9  # an estimate with digits that its error leaves
@@ -114,8 +113,9 @@ def page_document(
         "description": words.description or "",
         "about": {name: text for name, text in words.about.items() if name in _ABOUT},
         "decimals": words.decimals,
+        "reliability": words.most_relative_error,
         "confidence": CONFIDENCE,
-        "factor": to_digits(widest_factor(plan, CONFIDENCE)),
+        "factor": up_to_digits(widest_factor(plan, CONFIDENCE)),
         "guarantee": str(plan.guarantee),
         "agrees": plan.sources is None,
         "plan": plan.digest,
@@ -129,13 +129,17 @@ def page_document(
                 {"key": f"sum {name}", "title": f"Sum of {words.axis_title(name)}", "unit": "", "adds": True}
                 for name in schema.measures
             ),
+            *(
+                {"key": f"mean {name}", "title": f"Mean of {words.axis_title(name)}", "unit": "", "adds": False}
+                for name in schema.measures
+            ),
         ],
         "tables": [
             {
                 "axes": [place[Axis.of(entry)] for entry in labeled(table)],
                 "cells": cells,
                 "error": error,
-                **({"quantities": [_quantity_of(schema, table)]} if _quantity_of(schema, table) else {}),
+                **({"quantities": _quantities_of(schema, table)} if measure_of(table) is not None else {}),
                 **({"title": words.tables[table]} if table in words.tables else {}),
             }
             for table, cells, error in zip(workload, workload.sizes, errors, strict=True)
@@ -148,30 +152,27 @@ def table_numbers(
     plan: Plan, found: Predictor | None, table: Table, numbers: Mapping[str, Floats | Integers]
 ) -> list[dict[str, Any]]:
     """The numbers of a table, as a list of quantities; `found` is the predictor of the plan, if it is that simple."""
-    of = _quantity_of(plan.workload.schema, table)
+    schema = plan.workload.schema
+    of, *of_means = _quantities_of(schema, table)
     own = quantity(of, numbers)
     known = covariances(found, table) if found is not None and of == 0 else None
     if known is not None:
         own["covariance"] = covariance_document(known)
     cells = len(numbers["estimate"])
     pairs = cells * (cells - 1) // 2
-    own["pair_factor"] = to_digits(widest_factor(plan, 1 - (1 - CONFIDENCE) / max(pairs, 1)))
-    return [own]
+    own["pair_factor"] = up_to_digits(widest_factor(plan, 1 - (1 - CONFIDENCE) / max(pairs, 1)))
+    if of_means:
+        own["step"] = scale_of(schema, table)
+    return [own, *(averages(at, numbers) for at in of_means if MEANS[0] in numbers)]
 
 
-def _quantity_of(schema: Schema, table: Table) -> int:
-    """The place of what a table has numbers of in the list of quantities: 0 for counts, then measures."""
+def _quantities_of(schema: Schema, table: Table) -> list[int]:
+    """The places of what a table has numbers of in the list of quantities: 0 for counts; sums, then means."""
     measure = measure_of(table)
-    return 0 if measure is None else 1 + schema.measures.index(measure)
-
-
-def widest_factor(plan: Plan, confidence: float) -> float:
-    """The half-width, in standard errors, of an interval that is wide enough for sums and differences of numbers.
-
-    The shape of their noise is somewhere between normal and, under a pure guarantee, that of a single Laplace variable.
-    """
-    shapes = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0) if isinstance(plan.guarantee, PureDP) else (0.0,)
-    return max(interval_factor(kurtosis, confidence) for kurtosis in shapes)
+    if measure is None:
+        return [0]
+    at = schema.measures.index(measure)
+    return [1 + at, 1 + len(schema.measures) + at]
 
 
 # Attributes and axes

@@ -25,6 +25,7 @@ _ASSETS: Final = Path(__file__).parent / "assets"
 _SCRIPTS: Final = (  # each uses those before it
     "elements.js",
     "format.js",
+    "values.js",
     "cube.js",
     "state.js",
     "pivot.js",

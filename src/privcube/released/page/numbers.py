@@ -15,10 +15,11 @@ import numpy as np
 
 from privcube.accuracy.errors.covariances import Covariances
 from privcube.algebra.lattice import Floats, Integers
-from privcube.released.labels import COUNT
+from privcube.released.labels import COUNT, MEANS
 
 _PART: Final = 50  # of a standard error: the step between rounded estimates
 _DIGITS: Final = 4
+_WIDTH: Final = 4  # standard errors in an interval of 95 %, about
 _COVARIANCE_DIGITS: Final = 9  # sums over many cells have a small variance that is a difference of large numbers
 _SIGNS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MOST_DECIMALS: Final = 9
@@ -40,12 +41,39 @@ def quantity(of: int, numbers: Mapping[str, Floats | Integers]) -> dict[str, Any
         "decimals": decimals,
         "estimate": np.rint(estimate * 10.0**decimals).astype(np.int64).tolist(),
         "std_error": _few([to_digits(number) for number in std_error.tolist()]),
-        "margin": _few([_up(number) for number in (numbers["high"] - estimate).tolist()]),
-        "margin_all": _few([_up(number) for number in (numbers["high_all"] - estimate).tolist()]),
+        "margin": _few([up_to_digits(number) for number in (numbers["high"] - estimate).tolist()]),
+        "margin_all": _few([up_to_digits(number) for number in (numbers["high_all"] - estimate).tolist()]),
     }
     if COUNT in numbers:
         found["whole"] = numbers[COUNT].tolist()
     return found
+
+
+def averages(of: int, numbers: Mapping[str, Floats | Integers]) -> dict[str, Any]:
+    """The means of a table, with the ends of their intervals rounded outward; None where a mean is not determined.
+
+    >>> columns = {"mean": [38.561, math.nan], "mean_low": [37.9, math.nan], "mean_high": [39.2, math.nan]}
+    >>> averages(2, {name: np.array(own) for name, own in columns.items()})
+    {'of': 2, 'decimals': 3, 'estimate': [38561, None], 'low': [37900, None], 'high': [39200, None]}
+    """
+    estimate, low, high = (np.asarray(numbers[name], dtype=np.float64) for name in MEANS)
+    known = np.isfinite(low) & np.isfinite(high)
+    widths = (high - low)[known] / _WIDTH
+    decimals = decimals_for(estimate[known], widths) if known.any() else 0
+    scale = 10.0**decimals
+    ends = zip(("estimate", "low", "high"), (np.rint, np.floor, np.ceil), (estimate, low, high), strict=True)
+    found = {
+        name: [int(number) if sure else None for number, sure in zip(_outward(way, own * scale), known, strict=True)]
+        for name, way, own in ends
+    }
+    return {"of": of, "decimals": decimals, **found}
+
+
+def _outward(way: Any, scaled: Floats) -> list[float]:
+    """Numbers rounded one way, but for what floating point loses."""
+    slack = 0.0 if way is np.rint else 1e-6 if way is np.floor else -1e-6
+    rounded: list[float] = np.nan_to_num(way(scaled + slack)).tolist()
+    return rounded
 
 
 def covariance_document(known: Covariances) -> dict[str, Any]:
@@ -77,10 +105,10 @@ def to_digits(number: float) -> float:
     return float(f"{number:.{_DIGITS}g}")
 
 
-def _up(number: float) -> float:
+def up_to_digits(number: float) -> float:
     """A number to four digits, rounded up but for what is lost when an end is taken from an estimate.
 
-    >>> _up(1.23401), _up(1.2340000001), _up(0.0)
+    >>> up_to_digits(1.23401), up_to_digits(1.2340000001), up_to_digits(0.0)
     (1.235, 1.234, 0.0)
     """
     if number <= 0:

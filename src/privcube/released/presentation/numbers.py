@@ -5,7 +5,8 @@ steps of at most a tenth of it, so that rounding adds less than 0.05 % to the st
 Ends of intervals are rounded outward, so that they hold as often as stated.
 
 No number is left out because it is uncertain: it gets a word instead. A count "holds zero" if zero, or less, is in its
-interval; it is "uncertain" if its standard error is above 30 % of it, as official statistics flag it; else it is "ok".
+interval; it is "uncertain" if its standard error is above a part of it, 30 % unless the publisher says otherwise, as
+official statistics flag it; else it is "ok".
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from privcube.released.labels import MEANS, SHARES
 Numbers = Mapping[str, Floats | Integers]
 
 RELIABILITY: Final = ("ok", "uncertain", "holds zero")
-MOST_RELATIVE_ERROR: Final = 0.3
 _STEPS: Final = 10  # of rounding in a standard error, at least
 _MOST_DECIMALS: Final = 10
 _SLACK: Final = 1.5e-6  # what `Release.values` adds to intervals for floating-point error, and a half
@@ -98,16 +98,25 @@ def published_numbers(numbers: Numbers, decimals: Mapping[str, int]) -> dict[str
     return found
 
 
-def reliability(numbers: Numbers, *, counts: bool) -> NDArray[np.int64]:
+def percent_of_error(words: Words) -> str:
+    """The relative standard error above which numbers are called uncertain.
+
+    >>> percent_of_error(Words()), percent_of_error(Words(reliability=0.165))
+    ('30%', '16.5%')
+    """
+    return f"{words.most_relative_error * 100:.3g}%"
+
+
+def reliability(numbers: Numbers, words: Words, *, counts: bool) -> NDArray[np.int64]:
     """How far to trust every number of a table, as places in `RELIABILITY`; counts are not negative, sums may be.
 
     >>> numbers = {"estimate": np.array([100.0, 25.0, 8.0]), "std_error": np.full(3, 10.0), "low": [80.4, 5.4, -11.6],
     ...            "high": [119.6, 44.6, 27.6]}
-    >>> [RELIABILITY[at] for at in reliability(numbers, counts=True)]
+    >>> [RELIABILITY[at] for at in reliability(numbers, Words(), counts=True)]
     ['ok', 'uncertain', 'holds zero']
     """
     estimate, error = np.abs(np.asarray(numbers["estimate"])), np.asarray(numbers["std_error"])
     low, high = np.asarray(numbers["low"]), np.asarray(numbers["high"])
     zero = ~((low > 0) | ((high < 0) & (not counts)))  # also for NaN: not determined
-    uncertain = error > MOST_RELATIVE_ERROR * estimate
+    uncertain = error > words.most_relative_error * estimate
     return np.where(zero, 2, np.where(uncertain, 1, 0)).astype(np.int64)

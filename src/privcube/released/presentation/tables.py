@@ -96,7 +96,7 @@ def published(release: Release, values: TableValues) -> PublishedTable:
         columns=tuple(columns),
         numbers=published_numbers(numbers, places),
         margins=rounded("high", values.margin.ravel(), places["estimate"]),
-        trust=reliability(numbers, counts=measure is None),
+        trust=reliability(numbers, words, counts=measure is None),
         places=places,
     )
 

@@ -10,7 +10,7 @@ from privcube.released.artifact.manifest import manifest
 from privcube.released.artifact.statements import account, in_words, mechanism, not_promised, post_processing
 from privcube.released.exports.notes import about, notes, title_of
 from privcube.released.presentation.codebook import codebook_rows
-from privcube.released.presentation.numbers import RELIABILITY
+from privcube.released.presentation.numbers import RELIABILITY, percent_of_error
 from privcube.released.presentation.tables import PublishedTable
 from privcube.released.presentation.texts import cross_tab, long_rows, number_text
 from privcube.released.release import Release
@@ -35,7 +35,7 @@ _GLOSSARY: Final = {
     "Protected unit": "whom the promise is about: a person, or a row of the data.",
     "Reliability": "how far to trust a number: ok, uncertain, or holds zero.",
     "Standard error": "the typical size of the noise in a number. It is known exactly.",
-    "Uncertain": "the standard error is above 30 % of the number.",
+    "Uncertain": "the standard error is above {most} of the number.",
 }
 
 
@@ -96,6 +96,7 @@ def report_of(release: Release, tables: Sequence[PublishedTable], left_out: int)
     plan = release.plan
     listed = [f"{number}. {own.title}" for number, own in enumerate(tables, start=1)]
     more = [f"{left_out:,} more tables are not in this report. Name those you want."] if left_out else []
+    most = percent_of_error(release.words)
     sections = [
         Section("How to read the numbers", tuple(notes(release)[:2])),
         Section("Tables", (*more, *listed)),
@@ -104,7 +105,7 @@ def report_of(release: Release, tables: Sequence[PublishedTable], left_out: int)
         Section("What is promised", (*notes(release)[2:4], *in_words(plan.guarantee), _paid(release))),
         Section("What is not promised", not_promised(plan)),
         _codebook(release),
-        Section("Glossary", tuple(f"{term}: {meaning}" for term, meaning in _GLOSSARY.items())),
+        Section("Glossary", tuple(f"{term}: {meaning.format(most=most)}" for term, meaning in _GLOSSARY.items())),
         Section("Identity", (f"Plan {plan.digest}.",)),
     ]
     return Report(title_of(release), about(release), str(plan.guarantee), tuple(sections))

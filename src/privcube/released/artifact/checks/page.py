@@ -25,7 +25,7 @@ def checked_page(artifact: Artifact) -> Finding:
     for published in artifact.tables:
         carried.add(published.numbers)
     stated, contents = artifact.stated, artifact.contents
-    statement = privacy_statement(artifact.plan, stated)
+    statement = privacy_statement(artifact.plan, stated, artifact.words)
     expected = page_document(artifact.plan, artifact.words, stated, statement, carried.errors, carried.found)
     if contents.holds(PAGE, page_bytes(expected)):
         return f"{PAGE} shows these tables, and is byte for byte what is written for them"

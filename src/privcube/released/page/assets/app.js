@@ -4,7 +4,7 @@ import { choice, h, label } from "./elements.js";
 import { Cube } from "./cube.js";
 import { counted, percent, placesFor, shown } from "./format.js";
 import { TABS, gridOf, inOrder, readState, writeState } from "./state.js";
-import { pivot } from "./pivot.js";
+import { pivot, textOf } from "./pivot.js";
 import { chart, chartKey } from "./charts.js";
 import { csvOf, fileName, offer, pngOf, svgText } from "./download.js";
 import { codebook, paragraphs, readable } from "./texts.js";
@@ -124,6 +124,7 @@ class App {
 
   summary() {
     const { answer, values } = this.grid;
+    if (values.isMean) return h("p", { class: "summary" }, `${values.of.title}, from noisy sums and counts.`);
     const error = values.at(values.own.std_error, 0);
     const added = answer.exact ? "" : ` Added up from the table ${this.cube.tableTitle(answer.table.axes)}.`;
     const own = Array.isArray(values.own.std_error) ? "between " + [Math.min(...values.own.std_error), Math.max(...values.own.std_error)].map((one) => shown(one, placesFor(one) + 1)).join(" and ") : shown(error, placesFor(error) + 1);
@@ -152,9 +153,13 @@ class App {
         : `± is the margin of each number with ${sure} confidence: one in ${shown(1 / (1 - cube.confidence))} may be farther off.`,
       "Gray numbers may be nothing but noise: their interval holds zero. Numbers below zero are small counts with noise; they are kept so that sums are right on average.",
     ];
-    if (grid.percent) lines.push("Percentages are of what is shown; – where the whole is too small for one.");
+    if (grid.values.isMean) lines.push("Means have intervals of their own, each by itself; a mean is not determined where there may be no records.");
+    else lines.push(`† marks uncertain numbers: their standard error is above ${percent(cube.reliability, 0)} of them.`);
+    if (grid.percent) lines.push("Percentages are of what is shown, with the ends of their intervals; a percentage is not determined where the whole may be nothing.");
     if (this.state.numbers === "whole") lines.push("Whole numbers can occur together. Margins are those of the estimates.");
-    if (!grid.values.classes) lines.push("For this table the page knows no covariances, so margins of sums, differences and percentages are upper bounds.");
+    if (!grid.values.isMean) lines.push(grid.values.classes
+      ? "Margins of totals, sums, differences and percentages hold at least as often: the standard error is exact, and the margin is enough for every shape of the noise."
+      : "For this table the page knows no covariances: margins of totals, sums, differences and percentages are at most what is shown.");
     if (!cube.agrees) lines.push("Tables of this release need not agree with each other.");
     return h("div", { class: "notes" }, lines.map((line) => h("p", {}, line)));
   }
@@ -192,7 +197,8 @@ function verdicts(grid, state, picks) {
   const { values } = grid, together = state.interval === "all";
   const marginOf = (number) => (together ? number.marginAll : number.margin);
   const say = (number) => { const places = placesFor(number.error); return `${shown(number.estimate, places)} ± ${shown(marginOf(number), places)}`; };
-  const bound = (number) => (number.bound ? " The margin is an upper bound." : "");
+  const bound = (number) => (number.bound && !values.classes ? " The margin is at most that." : "");
+  if (values.isMean) return means(grid, picks);
   const found = [];
   if (picks.length === 2) {
     const [[one, first], [other, second]] = picks;
@@ -210,6 +216,17 @@ function verdicts(grid, state, picks) {
   }
   if (picks.length === 1) found.push(h("p", {}, label(picks[0][0]), ": ", h("strong", {}, say(values.number(sets[0]))), ". Pick another one to compare."));
   if (together && picks.length > 1) found.push(h("p", { class: "hint" }, "The margin holds for all pairs of numbers of the table at once, so pairs may be picked by looking at them."));
+  return found;
+}
+
+// What can be said of picked means: they have intervals, and nothing is known of what their noise has in common.
+function means(grid, picks) {
+  const numbers = picks.map(([name, set]) => [name, grid.values.number(set)]);
+  const found = numbers.map(([name, number]) => { const { value, margin } = textOf(grid, number, false); return h("p", {}, label(name), ": ", h("strong", {}, value), margin ? `, ${margin}.` : "."); });
+  if (numbers.length !== 2 || !numbers.every(([, number]) => number.determined)) return found;
+  const [one, other] = numbers.map(([, number]) => number), apart = one.low > other.high || other.low > one.high;
+  found.unshift(h("p", { class: apart ? "real" : "not-real" }, h("strong", {}, apart ? "The difference is real. " : "The difference may be noise. "),
+    apart ? `The intervals do not overlap: both hold with ${percent(2 * grid.cube.confidence - 1, 0)} confidence or more.` : "The intervals overlap."));
   return found;
 }
 

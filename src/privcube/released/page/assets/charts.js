@@ -2,7 +2,7 @@
 // what is downloaded looks like what is shown.
 
 import { cut, h, isolated, s, svgLabel } from "./elements.js";
-import { holdsZero } from "./cube.js";
+import { endsOf, trustOf } from "./values.js";
 import { textOf } from "./pivot.js";
 import { tickText, ticks } from "./format.js";
 
@@ -60,10 +60,10 @@ function rangeOf(grid, panels) {
   let low = 0, high = 0;
   const rows = grid.rows.slice(0, MOST_BARS), columns = grid.columns.slice(0, 60);
   for (const panel of panels) for (const row of rows) for (const column of columns) {
-    const number = grid.numberAt(row, column, panel), margin = together ? number.marginAll : number.margin;
-    if (grid.percent && !number.usable) continue;
-    low = Math.min(low, number.estimate - margin);
-    high = Math.max(high, number.estimate + margin);
+    const number = grid.numberAt(row, column, panel), [least, most] = endsOf(number, together);
+    if (!number.determined) continue;
+    low = Math.min(low, least);
+    high = Math.max(high, most);
   }
   if (!(high > low)) high = low + 1;
   return { low: low - (low < 0 ? 0.01 * (high - low) : 0), high: high + 0.01 * (high - low) };
@@ -96,10 +96,10 @@ function described(grid, row, column, panel, number) {
 
 // A bar or a dot with its interval, across from left to right.
 function mark(grid, x, y, size, number, color, colors, text, plain) {
-  const together = grid.state.interval === "all", margin = together ? number.marginAll : number.margin;
+  const together = grid.state.interval === "all", [least, most] = endsOf(number, together);
   const value = grid.state.numbers === "whole" && number.whole !== null && !grid.percent ? number.whole : number.estimate;
-  const unsure = holdsZero(number, together), zero = x(0), end = x(value), middle = y + size / 2;
-  const low = x(number.estimate - margin), high = x(number.estimate + margin), cap = Math.min(3.5, size / 3);
+  const unsure = trustOf(grid, number, together) === "zero", zero = x(0), end = x(value), middle = y + size / 2;
+  const low = x(least), high = x(most), cap = Math.min(3.5, size / 3);
   const shape = grid.state.view === "dots" || plain === "dots"
     ? s("circle", { cx: end, cy: middle, r: Math.min(4.5, Math.max(2.2, size / 3)), fill: unsure ? colors.paper : color, stroke: color, "stroke-width": 1.6 })
     : [s("rect", { x: Math.min(zero, end), y, width: Math.max(0.6, Math.abs(end - zero)), height: size, fill: color, "fill-opacity": unsure ? 0.75 : 1 }),
@@ -124,7 +124,7 @@ function series(grid, panel, width, colors, limits, notes) {
     marks.push(svgLabel(row.text || "All records", Math.floor((left - 6) / 6.4), { x: left, y: y + (group - 8) / 2 + 4, "text-anchor": "end", fill: colors.ink }));
     columns.forEach((column, place) => {
       const number = grid.numberAt(row, column, panel);
-      if (grid.percent && !number.usable) return;
+      if (!number.determined) return;
       marks.push(mark(grid, x, y + place * (size + (columns.length === 1 ? 0 : 1)), size, number, colors.series[place], colors, described(grid, row, column, panel, number)));
     });
   });
@@ -163,15 +163,15 @@ function heat(grid, panel, width, colors, limits, notes) {
     marks.push(svgLabel(row.text || "All records", Math.floor((left - 6) / 6.4), { x: left, y: y + 17, "text-anchor": "end", fill: colors.ink }));
     columns.forEach((column, place) => {
       const number = grid.numberAt(row, column, panel), x = left + 8 + place * across;
-      if (grid.percent && !number.usable) return;
+      if (!number.determined) return;
       const value = grid.state.numbers === "whole" && number.whole !== null && !grid.percent ? number.whole : number.estimate;
       const share = Math.sqrt(Math.max(0, Math.min(1, value / most))), mixed = colors.low.map((low, part) => Math.round(low + share * (colors.high[part] - low)));
       const light = (mixed[0] * 299 + mixed[1] * 587 + mixed[2] * 114) / 1000 > 140;
-      const { value: text } = textOf(grid, number, together);
+      const { value: text } = textOf(grid, number, together), unsure = trustOf(grid, number, together) === "zero";
       marks.push(s("g", { class: "mark" }, s("title", {}, described(grid, row, column, panel, number)),
         s("rect", { x: x + 0.5, y: y + 0.5, width: Math.max(1, across - 1), height: down - 1, fill: `rgb(${mixed.join(",")})` }),
-        holdsZero(number, together) ? s("rect", { x: x + 0.5, y: y + 0.5, width: Math.max(1, across - 1), height: down - 1, fill: "url(#hatch)" }) : null,
-        text.length * 6.6 < across - 6 ? s("text", { x: x + across / 2, y: y + 17, "text-anchor": "middle", fill: holdsZero(number, together) ? colors.soft : light ? "#14202b" : "#ffffff", "font-size": 11 }, text) : null));
+        unsure ? s("rect", { x: x + 0.5, y: y + 0.5, width: Math.max(1, across - 1), height: down - 1, fill: "url(#hatch)" }) : null,
+        text.length * 6.6 < across - 6 ? s("text", { x: x + across / 2, y: y + 17, "text-anchor": "middle", fill: unsure ? colors.soft : light ? "#14202b" : "#ffffff", "font-size": 11 }, text) : null));
     });
   });
   return { marks, height: top + rows.length * down + 4 };
@@ -192,7 +192,7 @@ function multiples(grid, panel, width, colors, limits, notes) {
         rows.map((row, place) => {
           const number = grid.numberAt(row, column, panel), y = place * down + 3;
           const name = first ? svgLabel(row.text || "All records", Math.floor((left - 6) / 6.4), { x: 0, y: y + 10, "text-anchor": "end", fill: colors.ink }) : null;
-          if (grid.percent && !number.usable) return name;
+          if (!number.determined) return name;
           return [name, mark(grid, x, y, 11, number, colors.series[0], colors, described(grid, row, column, panel, number), "bars")];
         })));
   });

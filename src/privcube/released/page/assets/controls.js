@@ -120,7 +120,7 @@ function displayPanel(app) {
     radios("interval", "Margins hold", [["each", "for each number"], ["all", "for all at once"]], state.interval, set("interval")),
     app.measures.length > 1 ? field("Measure", choice("quantity", app.measures.map((of) => [of, cube.quantities[of].title]), state.quantity, selected("quantity"))) : null,
     cube.whole ? field("Numbers", choice("numbers", [["estimate", "Estimates"], ["whole", "Whole numbers"]], state.numbers, selected("numbers"))) : null,
-    field("Percentages", choice("percent", [["none", "None"], ["table", "Of the table"], ["row", "Of each row", !two], ["column", "Of each column"]], state.percent, selected("percent"))),
+    app.grid && app.grid.values.of.key !== "count" ? null : field("Percentages", choice("percent", [["none", "None"], ["table", "Of the table"], ["row", "Of each row", !two], ["column", "Of each column"]], state.percent, selected("percent"))),
     field("Order of rows", choice("sort", [["declared", "As declared"], ["down", "Largest first"], ["up", "Smallest first"], ["label", "By label"],
       ...(state.sort.includes(":") ? [[state.sort, "By a column"]] : [])], state.sort, selected("sort"))));
 }

@@ -1,22 +1,26 @@
 // What is shown, as a file: CSV, SVG or PNG.
 
 import { cut } from "./elements.js";
+import { trustOf } from "./values.js";
+
+const WORDS = { "": "ok", uncertain: "uncertain", zero: "holds zero" };
 
 export function csvOf(grid) {
   const { cube, state, rows, columns, panels } = grid;
   const names = state.axes.slice(0, 3).map((at) => cube.axisTitle(at));
   const held = state.axes.slice(3).map((at) => `${cube.axisTitle(at)}: ${state.held.has(at) ? cube.labelsOf[at][state.held.get(at)] : "all"}`);
-  const numbers = ["estimate", "std_error", "low", "high", "low_all", "high_all", ...(grid.values.own.whole && !grid.percent ? ["count"] : [])];
+  const numbers = ["estimate", "std_error", "low", "high", "low_all", "high_all", ...(grid.values.own.whole && !grid.percent ? ["count"] : []), ...(grid.values.isMean ? [] : ["reliability"])];
   const lines = [[...names, ...held.map((_, at) => `held ${at + 1}`), ...(grid.percent ? ["percent of"] : []), ...numbers]];
   const places = Math.min(12, Math.max(0, grid.values.own.decimals) + (grid.percent ? 4 : 0));
-  const round = (value) => String(Number(value.toFixed(places)));
+  const round = (value) => (Number.isNaN(value) ? "" : String(Number(value.toFixed(places))));
   for (const panel of panels) for (const row of rows) for (const column of columns) {
     const number = grid.numberAt(row, column, panel);
-    const { estimate, error, margin, marginAll } = number;
+    const { estimate, error, low, high, lowAll, highAll } = number;
     lines.push([
       ...[row, column, panel].slice(0, names.length).map((entry) => entry.text), ...held, ...(grid.percent ? [state.percent] : []),
-      ...[estimate, error, estimate - margin, estimate + margin, estimate - marginAll, estimate + marginAll].map(round),
+      ...[estimate, error, low, high, lowAll, highAll].map(round),
       ...(grid.values.own.whole && !grid.percent ? [String(number.whole)] : []),
+      ...(grid.values.isMean ? [] : [number.determined ? WORDS[trustOf(grid, number, false)] : "not determined"]),
     ]);
   }
   return lines.map((line, at) => line.map((text) => quoted(at === 0 || !/^-?\d+(\.\d+)?(e[+-]?\d+)?$/.test(text) ? safe(text) : text)).join(",")).join("\n") + "\n";

@@ -1,16 +1,26 @@
 // The table: rows by columns, each number with its margin, panels below each other.
 
 import { h, label } from "./elements.js";
-import { holdsZero } from "./cube.js";
+import { endsOf, trustOf } from "./values.js";
 import { percent, placesFor, shown } from "./format.js";
 
 const MOST_CELLS = 1200; // drawn at once, so that a change takes no time; the rest on request
 
+export const UNKNOWN = "not determined";
+const TITLES = {
+  zero: "The interval holds zero: this may be nothing but noise.",
+  uncertain: "Uncertain: the standard error is a large part of the number.",
+};
+
+// A number as it is written, and its margin; of shares and means, whose intervals lean to one side, both ends.
 export function textOf(grid, number, together) {
-  if (grid.percent) {
-    if (!number.usable) return { value: "–", margin: "" };
-    const places = Math.min(4, Math.max(0, placesFor(number.error * 100)));
-    return { value: percent(number.estimate, places), margin: "± " + shown(100 * (together ? number.marginAll : number.margin), places) };
+  if (!number.determined) return { value: UNKNOWN, margin: "" };
+  if (number.ends) {
+    const [low, high] = endsOf(number, together), times = grid.percent ? 100 : 1;
+    const places = grid.percent ? Math.min(4, placesFor(number.error * 100)) : grid.cube.decimals ?? placesFor(number.error);
+    const step = 10 ** -places;
+    const down = Math.floor((low * times) / step + 1e-9) * step, up = Math.ceil((high * times) / step - 1e-9) * step;
+    return { value: grid.percent ? percent(number.estimate, places) : shown(number.estimate, places), margin: `${shown(down, places)} to ${shown(up, places)}` };
   }
   const places = grid.cube.decimals ?? placesFor(number.error);
   const value = grid.state.numbers === "whole" && number.whole !== null ? shown(number.whole) : shown(number.estimate, places);
@@ -39,14 +49,14 @@ export function pivot(grid, { onpick, onsort, onmore, all }) {
     const pick = [row, column, panel].slice(0, state.axes.length).map((entry) => (entry.total ? null : entry.ids[0]));
     const single = !row.total && !column.total && state.axes.length > 0 && state.axes.length <= 3;
     const picked = single && state.picks.some((own) => own.join() === pick.join());
-    const unsure = holdsZero(number, together);
+    const trust = trustOf(grid, number, together);
     return h("td", {
-      class: [row.total || column.total ? "total" : "", unsure ? "unsure" : "", picked ? "picked" : ""].join(" ").trim() || null,
+      class: [row.total || column.total ? "total" : "", trust === "zero" ? "unsure" : trust, number.determined ? "" : "unknown", picked ? "picked" : ""].join(" ").trim() || null,
       tabindex: single ? -1 : null, "aria-selected": single ? String(picked) : null,
-      title: unsure ? "The interval holds zero: this may be nothing but noise." : null,
+      title: TITLES[trust] ?? null,
       onclick: single ? () => onpick(pick) : null,
       onkeydown: single ? (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); onpick(pick); } } : null,
-    }, h("span", { class: "value" }, value), " ", h("span", { class: "margin" }, margin));
+    }, h("span", { class: "value" }, value), trust === "uncertain" ? h("span", { class: "flag" }, "†") : null, " ", h("span", { class: "margin" }, margin));
   };
   const line = (row, panel) => h("tr", { class: row.total ? "total" : null },
     h("th", { scope: "row", class: row.total ? "total" : null }, row.ids.length ? label(row.text) : "All"),

@@ -84,22 +84,23 @@ export function gridOf(cube, answer, values, state) {
   };
   const adds = (place) => values.of.adds && place < axes.length && cube.adds(axes[place]);
   const total = (place) => ({ ids: kept[place], text: kept[place].length < all[place].length ? "Total shown" : "Total", place, total: true });
+  const [whole0, whole1] = [0, 1].map((place) => (place < axes.length ? total(place) : null));
   const [rows, columns, panels] = [0, 1, 2].map(entries);
-  const totals = { row: adds(0) && rows.length > 1 ? total(0) : null, column: adds(1) && columns.length > 1 ? total(1) : null };
-  const known = new Map();
-  const measured = (set) => {
-    const key = set.map((ids) => (ids.length > 8 ? `${ids[0]}~${ids.length}` : ids.join("."))).join("|");
-    if (!known.has(key)) known.set(key, values.number(set));
-    return known.get(key);
-  };
+  const totals = { row: adds(0) && rows.length > 1 ? whole0 : null, column: adds(1) && columns.length > 1 ? whole1 : null };
   const base = { none: null, table: [0, 1], row: [1], column: [0] }[state.percent];
-  const canShare = base !== null && base.every((place) => place >= axes.length || adds(place));
+  const canShare = base !== null && values.of.key === "count" && base.every((place) => place >= axes.length || adds(place));
+  const wholes = new Map();
+  const wholeOf = (over, across, panel) => {
+    const key = `${over.total ? "t" : over.ids}/${across.total ? "t" : across.ids}/${panel.ids}`;
+    if (!wholes.has(key)) wholes.set(key, setOf(over, across, panel));
+    return wholes.get(key);
+  };
   const numberAt = (row, column, panel) => {
     const set = setOf(row, column, panel);
-    if (!canShare) return measured(set);
-    const over = base.includes(0) && adds(0) ? total(0) : row;
-    const across = base.includes(1) && adds(1) ? total(1) : column;
-    return values.share(set, setOf(over, across, panel));
+    if (!canShare) return values.number(set);
+    const over = base.includes(0) && adds(0) ? whole0 : row;
+    const across = base.includes(1) && adds(1) ? whole1 : column;
+    return values.share(set, wholeOf(over, across, panel));
   };
   sortRows(rows, columns, panels, totals, state, numberAt);
   return { cube, answer, values, state, rows, columns, panels, totals, setOf, numberAt, percent: canShare };
@@ -115,6 +116,7 @@ function sortRows(rows, columns, panels, totals, state, numberAt) {
   const [, way, , by] = /^(up|down)(:(\d+))?$/.exec(state.sort) ?? [];
   if (!way) return;
   const column = by !== undefined ? columns.find((entry) => entry.ids[0] === Number(by)) ?? columns[0] : totals.column ?? columns[0];
-  const value = new Map(rows.map((row) => [row, numberAt(row, column, panels[0]).estimate]));
+  const known = (row) => { const { estimate } = numberAt(row, column, panels[0]); return Number.isNaN(estimate) ? -Infinity : estimate; };
+  const value = new Map(rows.map((row) => [row, known(row)]));
   rows.sort((one, other) => (way === "up" ? value.get(one) - value.get(other) : value.get(other) - value.get(one)));
 }
