@@ -60,6 +60,8 @@ _FORMAT_OF: Final = {
     ".pdf": "report-pdf",
 }  # by a file's suffix
 
+_WITHOUT_TABLES: Final = ("codebook", "measurements")  # formats that have no estimates
+
 Files = bytes | Mapping[str, bytes]
 
 
@@ -92,8 +94,10 @@ def export(
     if format is None and kind == "px" and len(wanted) > 1:
         expected = 'one table, or format = "px" and the name of a folder for several'
         raise ArtifactError(str(target), expected=expected, given=len(wanted))
-    release.recover(progress)
-    values = [release.values(table, CONFIDENCE) for table in told(wanted, ERROR_BARS, progress)]
+    values: list[TableValues] = []
+    if kind not in _WITHOUT_TABLES:
+        release.recover(progress)
+        values = [release.values(table, CONFIDENCE) for table in told(wanted, ERROR_BARS, progress)]
     made = FORMATS[kind](release, values, progress)
     if isinstance(made, bytes):
         write_alone(target, made)
