@@ -8,7 +8,7 @@ By Woodbury M = I - Theta' (I + Theta Theta')^-1 Theta, so f and its gradient ta
 O(n p^2) for n cells:
   df/dTheta = -2 C (W o d d') M + 1 g',   C = (I + Theta Theta')^-1 Theta = Theta M,   g = 2 (rows of W o M) d.
 f is not convex. L-BFGS minimizes it from several starts for a while, and from the best of them to the end. The starts
-are fixed, so the same workload always has the same strategy.
+are fixed and time is counted in steps, so a workload and an effort always have the same strategy.
 
 See THEORY section 12.
 """
@@ -19,15 +19,20 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from privcube.algebra.lattice import Floats
+from privcube.algebra.lbfgs import lbfgs
 from privcube.linear.gram_products import Products
 from privcube.model.options import Effort
 
 LARGEST: Final = 300.0  # entry of Theta: keeps f well conditioned where the optimum drops single cells of I
-_ITERATIONS: Final = (600, 1_500)  # at most, for every start and for the best one; chosen empirically
-_WORK: Final[dict[Effort, float]] = {"fast": 5e6, "normal": 4e7, "thorough": 4e8}  # entries of Theta times iterations
+_STEPS: Final = (600, 1_500)  # at most, from every start and from the best one; chosen empirically
+_SETTLED: Final = 1e-10  # of the sum of the diagonal of W: a step that lowers f by less is the last
+
+# Seconds per effort, and prices of a step in seconds on a core of 2024: per entry of Theta, and per entry and row.
+_SECONDS: Final[dict[Effort, float]] = {"fast": 0.8, "normal": 4.0, "thorough": 40.0}
+_ENTRY: Final = 100e-9
+_ENTRY_TIMES_ROW: Final = 0.9e-9
 
 
 def p_identity(gram: Floats, starts: Sequence[Floats], effort: Effort = "fast") -> Floats:
@@ -44,28 +49,32 @@ def p_identity(gram: Floats, starts: Sequence[Floats], effort: Effort = "fast") 
 def best_p_identity(products: Products, diagonal: Floats, starts: Sequence[Floats], effort: Effort) -> Floats:
     """The same for a W that need not be formed: `products` maps rows to rows times W, `diagonal` is that of W.
 
-    Half of the work that the effort allows goes into the same number of iterations from every start, and half into the
-    best of them.
+    Half of the time that the effort allows goes into the same number of steps from every start, and half into the best
+    of them. A single start with rows has all of it.
     """
     mean = float(np.mean(diagonal))
+    rowed = [start for start in starts if len(start)]
 
     def scaled(rows: Floats) -> Floats:
         return products(rows) / mean
 
-    def iterations(stage: int, tried: Sequence[Floats]) -> int:
-        return min(_ITERATIONS[stage], int(_WORK[effort] / 2 / max(1, sum(theta.size for theta in tried))))
+    def steps(stage: int, tried: Sequence[Floats]) -> int:
+        time = _SECONDS[effort] / (2 if len(rowed) > 1 else 1)
+        price = sum(theta.size * (_ENTRY + _ENTRY_TIMES_ROW * len(theta)) for theta in tried)
+        return min(_STEPS[stage], int(time / price)) if price else 0
 
-    tried = [_minimized(scaled, diagonal / mean, start, iterations(0, starts)) for start in starts]
+    tried = [_minimized(scaled, diagonal / mean, start, steps(0, rowed)) for start in starts]
     _, theta = min(tried, key=lambda found: found[0])
-    _, theta = _minimized(scaled, diagonal / mean, theta, iterations(1, [theta]))
+    if len(rowed) > 1:
+        _, theta = _minimized(scaled, diagonal / mean, theta, steps(1, [theta]))
     return np.asarray(np.vstack([np.eye(len(diagonal)), theta]) / (1 + theta.sum(axis=0)))
 
 
 def objective(products: Products, diagonal: Floats, theta: Floats) -> tuple[float, Floats]:
     """f and its gradient in Theta."""
     norms = 1 + theta.sum(axis=0)
-    solved = np.linalg.solve(np.eye(len(theta)) + theta @ theta.T, theta)  # C
-    asked, met = np.split(products(np.concatenate([theta, solved]) * norms), 2)  # Theta and C times diag(d) W
+    solved = np.linalg.inv(np.eye(len(theta)) + theta @ theta.T) @ theta  # C
+    asked, met = products(theta * norms), products(solved * norms)  # Theta and C times diag(d) W
     met = met * norms
     own = diagonal * norms
     value = float(own @ norms - np.sum(theta * met))
@@ -73,23 +82,14 @@ def objective(products: Products, diagonal: Floats, theta: Floats) -> tuple[floa
     return value, -2 * (met - (met @ theta.T) @ solved) + slope
 
 
-def _minimized(products: Products, diagonal: Floats, start: Floats, iterations: int) -> tuple[float, Floats]:
-    value = objective(products, diagonal, start)[0]
-    if iterations < 1 or not len(start):
-        return value, start
-    from scipy import optimize  # loaded here because only this strategy needs it
+def _minimized(products: Products, diagonal: Floats, start: Floats, evaluations: int) -> tuple[float, Floats]:
+    if evaluations < 1 or not len(start):
+        return objective(products, diagonal, start)[0], start
 
     def flat(theta: Floats) -> tuple[float, Floats]:
         value, gradient = objective(products, diagonal, theta.reshape(start.shape))
         return value, gradient.ravel()
 
-    with threadpool_limits(1, "blas"):  # limits scipy's BLAS, which was just loaded
-        found = optimize.minimize(
-            flat,
-            start.ravel(),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=optimize.Bounds(0, LARGEST),
-            options={"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 20, "ftol": 1e-10, "gtol": 0.0},
-        )
-    return min((value, start), (float(found.fun), found.x.reshape(start.shape)), key=lambda each: each[0])
+    found = lbfgs(flat, start.ravel(), evaluations, low=0.0, high=LARGEST, least_gain=_SETTLED * len(diagonal))
+    theta = found.reshape(start.shape)
+    return objective(products, diagonal, theta)[0], theta

@@ -278,6 +278,8 @@ def whole_shares(shares: Floats) -> Integers:
 
 def taken_in_turn(structure: _Structure, noise: Noise, shares: Integers) -> Integers:
     """Alternate steps 2 and 3, starting from these shares, until the error stops falling."""
+    if len(noise.bundles) == 1:
+        return shares
     variances = noise.variances(shares)
     error = weighted_error(structure, variances)
     for _ in range(_MOST_ROUNDS):
@@ -361,7 +363,9 @@ def _direct(workload: Workload, proposal: Proposal) -> Incidence | None:
 
 
 def _first_coefficients(structure: _Structure, direct: Incidence | None) -> Floats:
-    """The paper's s_r (without its factor 2) for the recovery of step 2."""
+    """The paper's s_r (without its factor 2) for the recovery of step 2; of a single group, which has all of the budget, 1."""
+    if len(structure.groups) == 1:
+        return np.ones(1)
     if direct is None:
         return structure.group_coefficients(np.ones(len(structure.groups)))
     return direct.transposed_times(structure.weights * structure.cells)

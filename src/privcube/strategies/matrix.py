@@ -45,7 +45,8 @@ SYMBOL: Final = "M"
 _WHOLE_L1: Final = 2**16  # scale of the whole numbers under a pure guarantee: rounding costs less than 1e-6
 _WHOLE_L2: Final = 16_000_000  # scale of the whole numbers under Gaussian noise: rounding costs less than 1e-6
 _BUMPS: Final = (0.5, 0.75, 1.25)  # initial rows of Theta per square root of an attribute's cells; empirically good
-_SCALES: Final = (0.125, 0.5, 1.4)  # the same for three widths of bumps at once
+_SCALES: Final = (0.125, 0.5, 1.4)  # the same for three widths of bumps at once,
+_WIDE: Final = 300  # for ranges over more cells than this
 _SHARE: Final = 0.4  # of the entries of these rows
 _MOST_ROWS: Final = 3  # of a product of optima, per cell, to keep plans small
 _SMALL: Final = 512  # cells up to which the smaller of the two gaps is affordable
@@ -101,20 +102,23 @@ def _pure_optimum(schema: Schema, workload: Workload, effort: Effort = "fast") -
 def _starts(schema: Schema, workload: Workload) -> list[Floats]:
     """Starts for Theta: no rows, and coarse rows of every table, with overlapping bumps for ranges.
 
-    The last has bumps of three widths. It is better from some hundreds of cells on.
+    Over many cells bumps of three widths are best in the end, though others are ahead in the first steps.
     """
     cells = schema.domain_size
-    starts = [np.zeros((0, cells))]
+    ranged = {axis.attribute for table in workload for axis in map(Axis.of, table) if axis.is_ranged}
+    none = np.zeros((0, cells))
+    if any(schema[name].ordered_cells > _WIDE for name in ranged):
+        scales = [_coarse_rows(schema, table, share) for table in workload for share in _SCALES]
+        rows = np.unique(np.concatenate([none, *[own for own in scales if len(own) < cells]]), axis=0)
+        if len(rows) <= cells:
+            return [none, _SHARE * rows / len(workload)]
+    starts = [none]
     for share in _BUMPS:
         coarse = [_coarse_rows(schema, table, share) for table in workload]
-        rows = np.unique(np.concatenate([starts[0], *[own for own in coarse if len(own) < cells]]), axis=0)
+        rows = np.unique(np.concatenate([none, *[own for own in coarse if len(own) < cells]]), axis=0)
         if len(rows) <= cells and len(rows) != len(starts[-1]):
             starts.append(rows / len(workload))
-    scales = [_coarse_rows(schema, table, share) for table in workload for share in _SCALES]
-    rows = np.unique(np.concatenate([starts[0], *[own for own in scales if len(own) < cells]]), axis=0)
-    if any(len(rows) == len(start) for start in starts) or len(rows) > cells:
-        return starts
-    return [*starts, _SHARE * rows / len(workload)]
+    return starts
 
 
 def total_variance(gram: Floats, rows: Floats) -> float:

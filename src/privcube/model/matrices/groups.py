@@ -45,7 +45,8 @@ class MatrixGroup:
             raise PlanError(
                 "matrix", expected=f"1 to {_MOST_ROWS:,} rows of one length, from 1 to {_MOST_CELLS:,}", given=widths
             )
-        if any(type(entry) is not int or abs(entry) > LARGEST_ENTRY for row in self.rows for entry in row):
+        whole = all(set(map(type, row)) <= {int} for row in self.rows)
+        if not whole or any(max(row) > LARGEST_ENTRY or min(row) < -LARGEST_ENTRY for row in self.rows):
             raise PlanError("matrix", expected=f"whole numbers from -{LARGEST_ENTRY:,} to {LARGEST_ENTRY:,}")
         if not any(map(any, self.rows)):
             raise PlanError("matrix", expected="some entry other than 0")

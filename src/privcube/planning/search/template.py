@@ -18,8 +18,7 @@ See THEORY section 3.2.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from math import inf, log, prod
 from typing import Final
@@ -28,6 +27,7 @@ import numpy as np
 
 from privcube.algebra.hashing import mixed
 from privcube.algebra.lattice import Floats
+from privcube.algebra.lbfgs import lbfgs
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
 from privcube.planning.search.closed_form import NEVER, Choices
@@ -40,8 +40,6 @@ _ENTRY: Final = 8e-9  # and of one of its entries per axis: tables times axes
 _FEWEST: Final = 40  # steps: fewer lead nowhere
 _STEPS: Final = 100  # from one start: a safeguard, as about 30 are enough
 _SEEDS: Final = 64  # starts, as time allows
-_MEMORY: Final = 10  # moves that the curvature is taken from
-_ENOUGH: Final = 1e-4  # part of the predicted fall that a step must reach
 _SETTLED: Final = 1e-7  # fall of the logarithm of the error; a step that gains less is the last
 _WORTH: Final = 1e-4  # of the budget: tables with less are left out
 
@@ -110,7 +108,7 @@ class Template:
             return value, 2 * roots * slope[allowed]
 
         shares = np.zeros(self.needs.shape)
-        shares[allowed] = lbfgs(objective, np.sqrt(start / start.mean()), steps) ** 2
+        shares[allowed] = lbfgs(objective, np.sqrt(start / start.mean()), steps, least_gain=_SETTLED) ** 2
         return shares, taken
 
     def _logarithm(self, shares: Floats) -> tuple[float, Floats]:
@@ -121,54 +119,6 @@ class Template:
         error, total = float(parts.sum()), float(shares.sum())
         slope = _below(parts / precision) * (-2 * shares * self._unit / error) + 2 / total
         return log(error) + 2 * log(total), slope
-
-
-def lbfgs(objective: Callable[[Floats], tuple[float, Floats]], start: Floats, steps: int) -> Floats:
-    """A minimum near the start, after the given number of evaluations at most (Nocedal 1980, with backtracking).
-
-    >>> lbfgs(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), np.ones(2), 60).round(3).tolist()
-    [3.0, 3.0]
-    """
-    here, (value, slope) = start, objective(start)
-    moves: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
-    length = 1 / max(float(np.linalg.norm(slope)), NEVER)
-    while steps > 1:
-        to = -_curved(moves, slope)
-        fall = float(to @ slope)
-        if fall >= 0:  # rounding errors: start again from the slope
-            moves.clear()
-            to, fall = -slope, -float(slope @ slope)
-        reach = 1.0 if moves else length * float(np.linalg.norm(start)) / 10
-        steps -= 1
-        tried = objective(here + reach * to)
-        while tried[0] > value + _ENOUGH * reach * fall and steps > 1:
-            reach *= 0.3
-            steps -= 1
-            tried = objective(here + reach * to)
-        if tried[0] >= value:
-            break
-        step, change = reach * to, tried[1] - slope
-        if float(step @ change) > 0:
-            moves.append((step, change, float(step @ change)))
-        gain = value - tried[0]
-        here, (value, slope) = here + step, tried
-        if gain < _SETTLED:
-            break
-    return here
-
-
-def _curved(moves: Sequence[tuple[Floats, Floats, float]], slope: Floats) -> Floats:
-    """The slope times the inverse of the curvature that the last moves saw."""
-    found, parts = slope.copy(), []
-    for step, change, product in reversed(moves):
-        part = float(step @ found) / product
-        parts.append(part)
-        found -= part * change
-    if moves:
-        found *= moves[-1][2] / float(moves[-1][1] @ moves[-1][1])
-    for (step, change, product), part in zip(moves, reversed(parts), strict=True):
-        found += (part - float(change @ found) / product) * step
-    return found
 
 
 def _above(values: Floats) -> Floats:
