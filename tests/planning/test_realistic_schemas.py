@@ -23,7 +23,7 @@ from privcube.planning import candidates, searched
 from privcube.planning.bounds import screening
 from privcube.planning.candidates import least_total
 from privcube.planning.search import annealing
-from privcube.planning.searched import drawn_error, is_narrow
+from privcube.planning.search.narrow import drawn_error, is_narrow
 from privcube.planning.steps import at_best
 from privcube.progress import silent
 from privcube.strategies import STRATEGIES

@@ -19,9 +19,10 @@ from privcube.model.options import PlanOptions, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Workload
-from privcube.planning.bounds.screening import SECONDS, Candidates, least_error, left_out, seconds
+from privcube.planning.bounds.screening import SECONDS, Candidates, Prices, least_error, left_out, seconds
 from privcube.planning.frames import asks_for_single_cells, frames, with_cells
-from privcube.planning.searched import is_narrow, judge, searched, tree_in_time
+from privcube.planning.search.narrow import is_narrow, judge, with_drawn_shares
+from privcube.planning.searched import searched, tree_in_time
 from privcube.planning.steps import at_best, plan_of
 from privcube.planning.trees import branchings
 from privcube.progress import COMPARING, Enough, Progress, silent
@@ -40,7 +41,8 @@ _CHEAP: Final = (
 def least_total(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
     """The plan of a strategy; "auto" picks the candidate with the least weighted total variance."""
     if options.strategy == "auto":
-        return candidates(workload, guarantee, options, progress).best
+        best = candidates(workload, guarantee, options, progress).best
+        return with_drawn_shares(best) if options.budgets != "uniform" else best
     if options.strategy == "search":
         return searched(workload, guarantee, options, progress, tree_in_time(workload, guarantee, options))
     if options.strategy not in STRATEGIES:
@@ -74,8 +76,8 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     if searching:
         tried.attempt(lambda: searched(workload, guarantee, options, progress, tree))
     covered = _covered(workload) if searching and tried.found and not narrow else frozenset[Strategy]()
-    cheap = _CHEAP * SECONDS[options.effort]
-    covered -= {name for name in _SIMPLE if seconds(name, workload, guarantee) < cheap}
+    cheap, prices = _CHEAP * SECONDS[options.effort], Prices(workload, guarantee)
+    covered -= {name for name in _SIMPLE if prices.of(name) < cheap}
     if best_steps and not pure:
         axes = frames(workload, guarantee)
         for frame in axes:
@@ -90,10 +92,11 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     names = [name for name in STRATEGIES if name != "sketch" and name not in covered]  # base counts beat a sketch
     left = SECONDS[options.effort]
     with suppress(Enough):
-        for number, name in enumerate(sorted(names, key=lambda name: seconds(name, workload, guarantee))):
+        for number, (price, name) in enumerate(
+            sorted([(prices.of(name), name) for name in names], key=lambda each: each[0])
+        ):
             if tried.found:
                 progress(COMPARING, number, len(names))
-            price = seconds(name, workload, guarantee)
             refusal = left_out(workload, guarantee, name, price, left, tried.least, narrow)
             if refusal is not None and tried.found:
                 tried.left_out[name] = refusal
@@ -167,6 +170,10 @@ def _covered(workload: Workload) -> frozenset[Strategy]:
     if asks_for_single_cells(workload, frame):
         covered |= {"matrix"}  # matrices only help with ranges and groups of unequal size
     return frozenset(covered)
+
+
+def _price(priced: tuple[Strategy, float]) -> float:
+    return priced[1]
 
 
 def _matrix(workload: Workload, guarantee: Guarantee, options: PlanOptions, other: Workload) -> Plan:

@@ -31,7 +31,7 @@ from privcube.model.privacy.guarantee import Guarantee, PureDP, pure_instead
 from privcube.model.workload import Entry, Table, Workload, canonical
 from privcube.planning.candidates import least_total
 from privcube.planning.largest import least_largest
-from privcube.planning.searched import drawn_error
+from privcube.planning.search.narrow import drawn_error
 from privcube.planning.trees import branchings
 from privcube.progress import Progress, silent
 

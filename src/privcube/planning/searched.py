@@ -2,61 +2,41 @@
 
 More effort is never worse. A search of normal effort starts from the plan of a fast one, and a thorough one from that
 of a normal one; each keeps the earlier plan if it finds none better.
+
+Where noise is narrow, plans are compared by the variance that is drawn, and one with noise on sections is tried with
+max-norm noise as well (`privcube.planning.search.narrow`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final, get_args
 
-import numpy as np
-
-from privcube.accuracy.predictor import drawn_table_variances
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.options import Effort, PlanOptions
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Workload
-from privcube.planning.bounds.screening import SECONDS, tree_seconds
+from privcube.planning.bounds.screening import SECONDS, Prices
 from privcube.planning.frames import frames
+from privcube.planning.search.narrow import is_narrow, judge, off_sections
 from privcube.planning.search.search import search_plan
 from privcube.planning.trees import best_tree, branchings, promising
 from privcube.progress import Enough, Progress, silent
 
-_NARROW: Final = 2  # epsilon per row changed; continuous and whole-number variances differ by 1 % at noise of scale 3
 _FOR_TREES: Final = 0.5  # of the time for strategies, for trees of several branchings
 _LONGER: Final[dict[Effort, int]] = {"fast": 1, "normal": 12, "thorough": 140}  # about how long each takes
-
-
-def judge(guarantee: Guarantee) -> Callable[[Plan], float]:
-    """The error that plans are compared by: as drawn where noise is narrow, else as predicted."""
-    return drawn_error if is_narrow(guarantee) else _predicted_error
-
-
-def is_narrow(guarantee: Guarantee) -> bool:
-    """Whether whole-number noise may be mostly 0, and hence below the prediction, in groups with much budget."""
-    return isinstance(guarantee, PureDP) and guarantee.epsilon >= _NARROW * guarantee.rows_changed
-
-
-def drawn_error(made: Plan) -> float:
-    """The sum of all cell variances as drawn, each times the weight of its table."""
-    weights = np.array(made.workload.weights) * np.array(made.workload.sizes)
-    return float(weights @ drawn_table_variances(made))
-
-
-def _predicted_error(made: Plan) -> float:
-    return made.weighted_variance
 
 
 def tree_in_time(workload: Workload, guarantee: Guarantee, options: PlanOptions) -> Plan | None:
     """The best tree that can be found in time; None without ranges, or if none can be used."""
     if not branchings(workload) or options.recovery != "optimal" or options.budgets == "uniform":
         return None
-    count = int(_FOR_TREES * SECONDS[options.effort] / tree_seconds(workload))
+    count = int(_FOR_TREES * SECONDS[options.effort] / Prices(workload, guarantee).of_tree)
     with suppress(PlanError):
         return best_tree(workload, guarantee, options, promising(workload, max(1, count)))
     return None
@@ -125,6 +105,9 @@ def _with_more_effort(
                 plans = plans or known
             plans = sorted(plans, key=error, reverse=True)
             stages.next()
+    if is_narrow(guarantee) and "section" in plans[-1].noise_laws:
+        with suppress(PlanError):
+            plans = sorted([*plans, off_sections(plans[-1])], key=error, reverse=True)
     return replace(plans[-1], options=replace(plans[-1].options, effort=options.effort))
 
 

@@ -363,7 +363,7 @@ def _direct(workload: Workload, proposal: Proposal) -> Incidence | None:
 
 
 def _first_coefficients(structure: _Structure, direct: Incidence | None) -> Floats:
-    """The paper's s_r (without its factor 2) for the recovery of step 2; of a single group, which has all of the budget, 1."""
+    """The paper's s_r (without its factor 2) for the recovery of step 2; 1 for a group that is alone."""
     if len(structure.groups) == 1:
         return np.ones(1)
     if direct is None:

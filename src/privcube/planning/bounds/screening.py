@@ -17,9 +17,9 @@ See THEORY section 1.2.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from math import prod
 from typing import Final
 
 import numpy as np
@@ -135,38 +135,56 @@ def left_out(
     return None
 
 
+class Prices:
+    """About how long it takes to work out strategies for one workload."""
+
+    def __init__(self, workload: Workload, guarantee: Guarantee) -> None:
+        self._workload, self._guarantee = workload, guarantee
+        axes = [[Axis.of(entry) for entry in table] for table in workload]
+        self._ranged = {axis.attribute for table in axes for axis in table if axis.is_ranged}
+        names = sorted({axis.attribute for table in axes for axis in table})
+        place = {name: at for at, name in enumerate(names)}
+        self._cells = {name: workload.schema[name].cells for name in names}
+        by_length: defaultdict[int, list[list[int]]] = defaultdict(list)
+        for table in axes:
+            by_length[len(table)].append([place[axis.attribute] for axis in table])
+        self._tables = [np.array(tables, dtype=np.int64) for tables in by_length.values()]
+
+    def of(self, strategy: Strategy) -> float:
+        """Seconds to work out a strategy."""
+        used = self._cells
+        if strategy == "fourier":
+            bits = {name: 1 << (cells - 1).bit_length() for name, cells in used.items()}
+            padded = sum(bits[name] ** 2 for name, cells in used.items() if bits[name] > cells)
+            return _COEFFICIENT * self._below(bits) + _PADDED * padded
+        if strategy in ("wavelet", "hierarchy"):
+            levels = {name: 1 + (cells - 1).bit_length() for name, cells in used.items()}
+            return _LEVELS * self._below(levels) + self.of_tree
+        if strategy == "clusters":
+            return _PAIR * len(self._workload) ** 2 * len(used)
+        if strategy == "matrix":
+            cells = min(schema_of(self._workload).domain_size, MOST_CELLS + 1)
+            if cells > MOST_CELLS:
+                return 0.0  # refused at once
+            return _MATRIX * cells if isinstance(self._guarantee, PureDP) else _GAUSSIAN_MATRIX * cells**3
+        return _LEVELS * self._below(dict.fromkeys(used, 2))
+
+    @property
+    def of_tree(self) -> float:
+        """Seconds to work out one tree for the attributes asked for by ranges."""
+        ranged = self._ranged
+        levels = {name: 1 + (cells - 1).bit_length() if name in ranged else 2 for name, cells in self._cells.items()}
+        return _RANGE * sum(self._cells[name] for name in ranged) + _TREE * self._below(levels)
+
+    def _below(self, choices: dict[str, int]) -> float:
+        """The sum over tables of the product over attributes."""
+        numbers = np.array([choices[name] for name in self._cells], dtype=np.float64)
+        return float(sum(numbers[tables].prod(axis=1).sum() for tables in self._tables))
+
+
 def seconds(strategy: Strategy, workload: Workload, guarantee: Guarantee) -> float:
     """About how long working out a strategy takes."""
-    used = {name: workload.schema[name].cells for name in {Axis.of(entry).attribute for t in workload for entry in t}}
-    if strategy == "fourier":
-        bits = {name: 1 << (cells - 1).bit_length() for name, cells in used.items()}
-        padded = sum(bits[name] ** 2 for name, cells in used.items() if bits[name] > cells)
-        return _COEFFICIENT * _below(workload, bits) + _PADDED * padded
-    if strategy in ("wavelet", "hierarchy"):
-        levels = {name: 1 + (cells - 1).bit_length() for name, cells in used.items()}
-        return _LEVELS * _below(workload, levels) + tree_seconds(workload)
-    if strategy == "clusters":
-        return _PAIR * len(workload) ** 2 * len(used)
-    if strategy == "matrix":
-        cells = min(schema_of(workload).domain_size, MOST_CELLS + 1)
-        if cells > MOST_CELLS:
-            return 0.0  # refused at once
-        return _MATRIX * cells if isinstance(guarantee, PureDP) else _GAUSSIAN_MATRIX * cells**3
-    return _LEVELS * _below(workload, dict.fromkeys(used, 2))
-
-
-def tree_seconds(workload: Workload) -> float:
-    """About how long it takes to work out one tree for the attributes asked for by ranges."""
-    ranged = {Axis.of(entry).attribute for table in workload for entry in table if Axis.of(entry).is_ranged}
-    used = {Axis.of(entry).attribute for table in workload for entry in table}
-    cells = {name: workload.schema[name].cells for name in used}
-    levels = {name: 1 + (cells[name] - 1).bit_length() if name in ranged else 2 for name in used}
-    return _RANGE * sum(cells[name] for name in ranged) + _TREE * _below(workload, levels)
-
-
-def _below(workload: Workload, choices: dict[str, int]) -> float:
-    """The sum over tables of the product over attributes."""
-    return float(sum([prod([choices[Axis.of(entry).attribute] for entry in table]) for table in workload]))
+    return Prices(workload, guarantee).of(strategy)
 
 
 def _is_plain(table: Table, leveled: Collection[str]) -> bool:

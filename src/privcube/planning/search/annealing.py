@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from privcube.algebra.lattice import Floats, Integers
 from privcube.model.options import Effort
 from privcube.planning.search.closed_form import NEVER, Bundle, Choice, Choices, Shape, optimal_shares
-from privcube.planning.search.exchange import Lawful, exchanged, nearby
+from privcube.planning.search.exchange import SETTLING, Lawful, exchanged, nearby
 from privcube.planning.search.gram import GramColumn
 from privcube.planning.search.moves import Moves
 from privcube.planning.search.starts import MOST_ROWS
@@ -72,7 +72,7 @@ _GROUP: Final = 2e-6
 _RESIDUAL: Final = 60e-9
 _ENTRY: Final = 4e-9
 # Per effort: the time of a run, the plans annealed at once, and the number of runs.
-_SECONDS: Final[dict[Effort, float]] = {"fast": 0.5, "normal": 12.0, "thorough": 30.0}
+_SECONDS: Final[dict[Effort, float]] = {"fast": 0.5, "normal": 7.0, "thorough": 30.0}
 _PLANS: Final[dict[Effort, int]] = {"fast": 8, "normal": 16, "thorough": 24}
 _RUNS: Final[dict[Effort, int]] = {"fast": 1, "normal": 1, "thorough": 4}
 
@@ -169,8 +169,13 @@ def _both_kinds(candidates: Sequence[Found], count: int) -> list[Found]:
 
 
 def _exchanged(choices: Choices, population: Population, seconds: float, check: Check) -> Found:
-    """The best plan of a population after exchanging bundles for ones built from the groups of all its plans."""
+    """The best plan of a population after exchanging bundles for ones built from the groups of all its plans.
+
+    Of very many bundles, where there is no time for a single exchange, none is exchanged.
+    """
     best = population.best
+    if SETTLING * len(best.bundles) * choices.residuals > _EXCHANGES * seconds:
+        return best
     own = [group for each in best.bundles for group in each.bundle]
     others = [group for plan in population.plans for bundle in plan for group in bundle]
     pool = [group for group in nearby(choices, [*own, *others]) if population.moves.fits(group)]

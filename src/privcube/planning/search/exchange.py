@@ -27,7 +27,7 @@ from privcube.progress import Check, never
 ENTRY: Final = 20e-9
 _OF_POOL: Final = 2e-6
 _JOIN: Final = 150e-6
-_SETTLING: Final = 120e-9
+SETTLING: Final = 120e-9
 _JOINS: Final = 40  # groups that there must be time to add; a pool too large for that is cut
 _SETTLED: Final = 60  # rounds of adapting budgets, empirically enough to settle them
 _LEAST_GAIN: Final = 1e-5  # relative; an exchange that gains less is not worth the time
@@ -65,7 +65,7 @@ def exchanged(
         left = np.concatenate([np.arange(kept), kept + stay])
         share = float(shares[kept + gone].sum())
         fitting = fitted(choices, pool, speaks, shares[left] ** 2 @ says[left], share)
-        seconds -= join * (len(fitting.bundle) + 1) + _SETTLING * says.size
+        seconds -= join * (len(fitting.bundle) + 1) + SETTLING * says.size
         others = [*(bundles[at] for at in stay), fitting]
         tried = _settled(choices, others, fixed, np.append(shares[left], share))
         if tried[0] < error * (1 - _LEAST_GAIN):

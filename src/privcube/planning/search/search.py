@@ -204,7 +204,7 @@ def _large_gram(workload: Workload, frame: Frame, index: WorkloadIndex) -> Itera
         rest: list[list[list[QueryGroup]]] = [[]]
         if left.any():
             wanted = cells_groups(frame, workload)
-            spoken = choices.speaks([choices.choice(group) for group in wanted]) @ left
+            spoken = np.bincount(index.asks.row, left[index.asks.column], minlength=len(wanted)).tolist()
             rest = [[[group] for group, missed in zip(wanted, spoken, strict=True) if missed]]
             if all(own == (2,) for own in frame.fan_outs):
                 own = chain.from_iterable(residual_groups(choices, np.flatnonzero(left)))
