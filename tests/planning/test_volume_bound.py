@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ import pytest
 from scipy.spatial import ConvexHull
 
 import privcube as pc
-from privcube.planning.bounds.volume_bound import log_section_volume
+from privcube.planning.bounds.volume_bound import log_pairs_volume, log_section_volume
 from privcube.planning.limits import least_additive_variance
 
 NLTCS = pc.Schema.from_sizes({f"a{number:02d}": 2 for number in range(16)})
@@ -62,6 +63,44 @@ def test_larger_tables_have_a_bound_below_that_of_the_hull(sizes: tuple[int, ...
         exact = hull_bound(workload)
         found = least_additive_variance(workload)
         assert 0.3 * exact < found <= exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("attributes", [1, 2, 3])
+def test_pairs_of_binary_attributes_have_at_least_the_volume_of_correlation_matrices(attributes: int) -> None:
+    """Against the hull of all records, in coordinates of 1 and -1; for one attribute the hull is a square."""
+    records = list(itertools.product((1.0, -1.0), repeat=attributes))
+    columns = np.array([[1.0, *x, *(a * b for a, b in itertools.combinations(x, 2))] for x in records])
+    exact = math.log(ConvexHull(np.vstack([columns, -columns])).volume)
+    assert exact - 2.1 < log_pairs_volume(attributes) <= exact + 1e-12
+
+
+def test_the_volume_of_correlation_matrices_and_their_mean_logarithm() -> None:
+    """For three points the volume is pi^2 / 2 (that of the elliptope), and E log(1 - x^2) is an integral."""
+    x = (np.arange(200_000) + 0.5) / 200_000
+    for attributes, volume in ((1, 2.0), (2, math.pi**2 / 2)):
+        points = attributes + 1
+        density = (1 - x**2) ** (points / 2 - 1)
+        mean = float(density @ np.log1p(-(x**2)) / density.sum())
+        pairs = points * attributes / 2
+        expected = math.log(2 * volume) + pairs * (math.log(2 / math.pi) - mean / 2)
+        assert log_pairs_volume(attributes) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.usefixtures("short_search")
+@pytest.mark.parametrize("attributes", [8, 14, 24])
+def test_the_bound_for_pairs_has_the_order_of_gram_bundles(attributes: int) -> None:
+    workload = pc.Workload.all_kway(schema((2,) * attributes), 2)
+    ratio = pc.plan(workload, pc.PureDP(1), "search").weighted_variance / least_additive_variance(workload)
+    assert 1 < ratio < 12
+
+
+def test_other_sets_of_pairs_keep_the_least_volume() -> None:
+    """Without one of the pairs, or with a larger attribute, the volume of all pairs must not be used."""
+    every = pc.Workload.all_kway(schema((2,) * 14), 2)
+    fewer = pc.Workload.tables(every.schema, list(every)[:-1])
+    assert least_additive_variance(fewer) / fewer.cells < 0.95 * least_additive_variance(every) / every.cells
+    larger = pc.Workload.all_kway(schema((2,) * 13 + (3,)), 2)
+    assert least_additive_variance(larger) / larger.cells < 0.95 * least_additive_variance(every) / every.cells
 
 
 def test_a_single_table_of_cells_is_a_cross_polytope() -> None:

@@ -10,8 +10,9 @@ W = Q'Q with the weights.
   (sum_b sqrt(k_b c_b))^2 (THEORY section 4). It is the optimum. The least largest variance is a convex program with
   a certificate (`privcube.planning.minimax`).
 - Under a pure guarantee, additive noise on tables of cells has a bound by volume (`planning.bounds.volume_bound`,
-  THEORY section 9): exact volumes for tables of single attributes, else the least volume that any hull of this kind
-  has. For the largest error it is applied to the mean over all cells, which is at most the largest.
+  THEORY section 9): exact volumes for tables of single attributes, correlation matrices for all pairs of binary ones,
+  else the least volume that any hull of this kind has. For the largest error it is applied to the mean over all cells,
+  which is at most the largest.
 - For ranges and padded levels there is only a yardstick. Laplace noise has variance 2/epsilon^2 and columns of L1
   length at most 1, hence also L2 length: twice the Gaussian bound holds for independent noise on rows, but it is not
   proved for max-norm noise, where groups share a budget.
@@ -40,7 +41,7 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import ZCDP, PureDP
 from privcube.model.sensitivity import squared_l2_of_all
 from privcube.model.workload import Workload
-from privcube.planning.bounds.volume_bound import by_residuals, of_single_attributes
+from privcube.planning.bounds.volume_bound import by_residuals, log_pairs_volume, of_single_attributes
 from privcube.planning.frames import asks_for_single_cells
 from privcube.planning.minimax import largest_ratio_shares
 from privcube.strategies import residual
@@ -100,7 +101,7 @@ def least_additive_variance(workload: Workload, objective: Objective = "total") 
     >>> from privcube import Schema
     >>> binary = Workload.all_kway(Schema.from_sizes({f"a{i}": 2 for i in range(16)}), 2)
     >>> round(least_additive_variance(binary) / binary.cells, 2)
-    24.09
+    30.46
     """
     if objective == "largest":
         even = Workload.tables(workload.schema, list(workload))
@@ -115,7 +116,11 @@ def least_additive_variance(workload: Workload, objective: Objective = "total") 
     for axis, chain in enumerate(sizes):
         dimensions *= np.diff([0, *chain])[levels[:, axis]]
     coefficients = structure.group_coefficients(np.ones(len(structure.groups)))
-    return by_residuals(coefficients, moved, dimensions)
+    used = int(levels.any(axis=0).sum())
+    pairs = (levels > 0).sum(axis=1).max() == 2 and len(levels) == 1 + used + used * (used - 1) // 2
+    return by_residuals(
+        coefficients, moved, dimensions, log_pairs_volume(used) if pairs and np.all(dimensions == 1) else -math.inf
+    )
 
 
 def least_total_variance(workload: Workload) -> float:

@@ -23,6 +23,16 @@ of likelihood ratios, and E r^2 is at least its m (m + 1) c^2 / epsilon^2. For m
   b != b', and a multiple of Pi_b for b = b'. Scaled so that this is m / N for all residuals, every column has length 1.
   So the unit ball is the ellipsoid of least volume around K (John), and K has at least the volume 2^m / m! of the
   cross-polytope (Barthe 1998, "On a reverse form of the Brascamp-Lieb inequality", for symmetric bodies).
+- All pairs of d binary attributes: with values +1 and -1, and n = d + 1, a record has the coordinate 1 and the products
+  u_i u_j of some u in {1, -1}^n. So K is the symmetric hull of {1} x C, with C the cut polytope of n points, which has
+  the dimension N = n (n - 1) / 2. At the first coordinate t, K contains (1 + t) / 2 C - (1 - t) / 2 C, by Brunn and
+  Minkowski at least as large as C. So vol(K) >= 2 vol(C). If g is normal with correlations X, the signs of g have the
+  mean products (2 / pi) arcsin X_ij, so C contains this image of all correlation matrices X (Grothendieck). Their
+  volume is prod_(j < n) (2^j B((j+1)/2, (j+1)/2))^j (Joe 2006), the Jacobian prod (2 / pi) (1 - X_ij^2)^(-1/2). If X is
+  uniform, 1 - X_ij^2 has the distribution Beta(n/2, 1/2), so by Jensen the mean of the product is at least
+  exp(-N f(n) / 2) with f(n) = E log(1 - X_ij^2) = psi(n/2) - psi((n+1)/2), f(1) = -2 log 2 and f(n+1) = -2/n - f(n).
+  For 12 attributes and more it exceeds the cross-polytope, and it is of the right order in d: Gram bundles (THEORY
+  section 7) are within a constant factor of any additive noise.
 - Tables of single attributes: K = {(z_i): all sums equal to one t, |z_i|_1 <= 1}. Columns and their negatives are in
   it. Conversely let z_i have a positive part of sum a_i and a negative part of sum b_i: a_i - b_i = t, a_i + b_i <= 1.
   Add the same to both parts of one entry until their sums are (1 + t) / 2 and (1 - t) / 2, the same for all i. Then z
@@ -63,16 +73,32 @@ def least_by_volume(log_volume: float, dimensions: int, log_det: float) -> float
     return m * (m + 1) * math.exp(2 / m * (log_volume + log_det / 2 - log_ball)) * (1 - _ROUNDING)
 
 
-def by_residuals(needs: Floats, squares: Floats, dimensions: Floats) -> float:
+def by_residuals(needs: Floats, squares: Floats, dimensions: Floats, log_known: float = -math.inf) -> float:
     """The bound for tables of cells from the least volume of a hull whose smallest ellipsoid is a ball.
 
     Per residual: the error c_b per unit of noise variance, the squared length s_b of what a record changes, and the
-    dimension. A diagonal entry of M times the mean square of that coordinate of a column is c_b s_b / dim_b^2.
+    dimension. A diagonal entry of M times the mean square of that coordinate of a column is c_b s_b / dim_b^2. The hull
+    has at least the known volume, too, in coordinates whose mean square over all columns is 1.
     """
     m = float(dimensions.sum())
-    log_volume = m * math.log(2) + m / 2 * math.log(m) - math.lgamma(m + 1)
+    log_volume = max(log_known, m * math.log(2) + m / 2 * math.log(m) - math.lgamma(m + 1))
     log_det = float(dimensions @ np.log(needs * squares / dimensions**2))
     return least_by_volume(log_volume, int(m), log_det)
+
+
+def log_pairs_volume(attributes: int) -> float:
+    """The logarithm of a lower bound on the volume of K for all pairs of binary attributes.
+
+    >>> [round(log_pairs_volume(attributes), 3) for attributes in (2, 16)]  # the first is 2.367
+    [1.514, -92.359]
+    """
+    points = attributes + 1
+    log_volume, mean = math.log(2), -2 * math.log(2)
+    for j in range(1, points):
+        log_beta = 2 * math.lgamma((j + 1) / 2) - math.lgamma(j + 1)
+        log_volume += j * (j * math.log(2) + log_beta)
+        mean = -2 / j - mean
+    return log_volume + points * (points - 1) / 2 * (math.log(2 / math.pi) - mean / 2)
 
 
 def of_single_attributes(workload: Workload) -> float | None:
