@@ -169,11 +169,8 @@ def _both_kinds(candidates: Sequence[Found], count: int) -> list[Found]:
 
 
 def _exchanged(choices: Choices, population: Population, seconds: float, check: Check) -> Found:
-    """The best plan of a population after exchanging bundles for ones built from the groups of all its plans.
-
-    Of very many bundles, where there is no time for a single exchange, none is exchanged.
-    """
-    best = population.best
+    """The best plan of a population after exchanging bundles for ones built from the groups of all its plans."""
+    best = population.best  # if it has so many bundles that there is no time for an exchange, none is tried
     if SETTLING * len(best.bundles) * choices.residuals > _EXCHANGES * seconds:
         return best
     own = [group for each in best.bundles for group in each.bundle]
