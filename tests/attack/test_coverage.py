@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import privcube as pc
-from privcube.accuracy.predictor import predictor
+from privcube.accuracy.predictor import Predictor, predictor
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, GroupPart, cells_groups, group_rows, row_weights
 from privcube.model.noise.bundles import Gram, Law
@@ -243,13 +243,13 @@ class Found:
     width_all: float
 
 
-def found(case: Case, draws: int) -> list[Found]:
+def found(case: Case, draws: int, predict: Callable[[Plan], Predictor] = predictor) -> list[Found]:
     plan = case.plan()
     laws = {law for bundle, law in zip(plan.noised_together, plan.noise_laws, strict=True) if len(bundle) > 1}
     if "max_norm" in laws:
         draws = max(draws // 5, 300)
     noise = drawn(plan, draws)
-    known = predictor(plan)
+    known = predict(plan)
     sources = list(dict.fromkeys(known.source(table) for table in plan.workload))
     units = [known.recover(sources, unit) for unit in np.eye(plan.rows)]  # recovery is linear
     results = []

@@ -13,6 +13,7 @@ from privcube.model.documents.spec import Spec
 from privcube.model.measurements import Measurements
 from privcube.pipeline import publish
 from privcube.released.whole import release as whole_release
+from privcube.released.whole import search
 from privcube.released.whole.facts import Facts, checked_facts, impossible_cells
 from privcube.released.whole.release import WholeRelease
 
@@ -141,8 +142,9 @@ def test_other_words_are_refused(given: dict[str, object]) -> None:
         release_of(np.arange(9)).whole(**given)  # type: ignore[arg-type]
 
 
-def test_facts_that_leave_nothing_are_found_even_if_nobody_can_see_it() -> None:
+def test_facts_that_leave_nothing_are_found_even_if_nobody_can_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten attributes, each like the next, and the last unlike the first: too many cells to go through."""
+    monkeypatch.setitem(search._PARTICLES, "fast", 2**10)
     schema = pc.Schema.from_sizes({f"a{at}": 5 for at in range(10)})
     unlike = [{f"a{at}": v, f"a{at + 1}": [w for w in range(5) if w != v]} for at in range(9) for v in range(5)]
     made = pc.plan(pc.Workload.all_kway(schema, 1), pc.PureDP(1), "marginals")

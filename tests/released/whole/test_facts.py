@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import privcube as pc
@@ -22,6 +25,7 @@ SCHEMA = pc.Schema([AGE, pc.Attribute("sex", values=["F", "M"]), pc.Attribute("c
 WORKLOAD = pc.Workload.tables(
     SCHEMA, [("age", "sex"), (("age", "stage"), "c"), ("age", "sex", "c"), (Axis("c", queries="ranges"), "sex")]
 )
+SCALE = int(os.environ.get("PRIVCUBE_ATTACK", "1"))
 FACTS = Facts(records=500, impossible=[{"age": {"stage": "[0, 18)"}, "sex": "M"}, {"c": 2, "sex": "F"}])
 
 
@@ -152,53 +156,85 @@ def test_forged_facts_are_found(tmp_path: Path) -> None:
     assert "tables" in [check.name for check in pc.verify(tmp_path / "out") if not check.passed]
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=8 * SCALE, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.data())
 def test_any_schema_and_facts(data: st.DataObject) -> None:
-    """Results that honor the facts, or an error of our own."""
+    """Results that honor the facts, whole numbers that are none below 0 and agree; or an error of our own."""
     draw = data.draw
-    attributes = []
-    for at in range(draw(st.integers(1, 4))):
-        size = draw(st.integers(1, 6))
-        kind = draw(st.sampled_from(["plain", "missing", "levels", "other"]))
-        name = f"x{at}"
-        if kind == "levels" and size > 2:
-            groups = {"low": list(range(size // 2)), "high": list(range(size // 2, size))}
-            level = pc.Level("half", groups=groups)
-            attributes.append(pc.Attribute(name, values=list(range(size)), levels=[level]))
-        elif kind == "plain":
-            attributes.append(pc.Attribute(name, size=size))
-        else:
-            values = [f"v{number}" for number in range(size)]
-            extra = {"missing": "category"} if kind == "missing" else {"other": "category"}
-            attributes.append(pc.Attribute(name, values=values, **extra))  # type: ignore[arg-type]
-    schema = pc.Schema(attributes)
-    way = draw(st.integers(1, min(3, len(attributes))))
+    schema = pc.Schema([*(any_attribute(draw, f"x{at}") for at in range(draw(st.integers(1, 4)))), DAYS])
     guarantee = draw(
         st.sampled_from(
-            [pc.PureDP("0.01"), pc.PureDP(100), pc.PureDP(1, neighbors="replace_one"), pc.ApproxDP(1, "1e-6")]
+            [
+                pc.PureDP("0.01"),
+                pc.PureDP(100),
+                pc.PureDP(1, neighbors="replace_one"),
+                pc.ApproxDP(1, "1e-6"),
+                pc.ZCDP("0.5", max_rows_per_person=3),
+            ]
         )
     )
+    tables = [any_table(draw, schema) for _ in range(draw(st.integers(1, 3)))]
+    records = draw(st.sampled_from([None, 0, 1, 300]))
     impossible = []
     for _ in range(draw(st.integers(0, 2))):
-        chosen = draw(st.lists(st.sampled_from(schema.names), min_size=1, max_size=2, unique=True))
+        chosen = draw(st.lists(st.sampled_from(schema.names[:-1]), min_size=1, max_size=2, unique=True))
         impossible.append({n: [draw(st.sampled_from(schema[n].labels))] for n in chosen})
     try:
-        plan = pc.plan(pc.Workload.all_kway(schema, way), guarantee, draw(st.sampled_from(["marginals", "auto"])))
-        answers = np.random.default_rng(draw(st.integers(0, 99))).integers(-50, 400, plan.rows)
-        records = draw(st.sampled_from([None, 0, 1, 300]))
+        workload = pc.Workload.tables(schema, tables)
+        workload = workload.with_sums() if draw(st.booleans()) else workload
+        recovery = draw(st.sampled_from(["optimal", "direct"]))
+        plan = pc.plan(workload, guarantee, draw(st.sampled_from(["marginals", "auto"])), recovery=recovery)
+        largest = draw(st.sampled_from([1, 400, 10**8]))
+        answers = np.random.default_rng(draw(st.integers(0, 99))).integers(-largest // 8, largest, plan.rows)
         release = pc.Release(Measurements(plan, answers)).whole("fast", records=records, impossible=impossible)
     except PrivcubeError:
         return
-    for table in release.workload:
-        values = release.values(table)
+    whole = release.with_intervals()
+    total = int(whole.counts(()))
+    assert records is None or total == records
+    for table in filter(whole.has_counts, whole.workload):
+        values = whole.values(table)
         assert np.all(np.isfinite(values.estimate))
         assert np.all(values.std_error >= 0)
         assert values.count is not None
-        assert values.count.min(initial=0) >= 0
-        if records is not None:
-            assert int(values.count.sum()) == records
-            assert not release.honors_facts or values.estimate.sum() == pytest.approx(records, abs=1e-6)
+        assert values.count_range is not None
+        low, high = values.count_range
+        assert int(low.min(initial=0)) >= 0
+        assert np.all((low <= values.count) & (values.count <= high))
+        if any(Axis.of(entry).queries != "cells" for entry in table):
+            continue
+        assert int(values.count.sum()) == total
+        assert records is None or not release.honors_facts or values.estimate.sum() == pytest.approx(records, abs=1e-6)
         for known in known_numbers(schema, Facts(impossible=impossible), [table]):
             assert not values.count.ravel()[known.places].any()
             assert not release.honors_facts or not values.estimate.ravel()[known.places].any()
+
+
+DAYS = pc.Measure("days", low=0, high=60, step=1)
+
+
+def any_attribute(draw: Callable[..., Any], name: str) -> pc.Attribute:
+    """An attribute of 1 to 6 values, with levels that nest or do not, bins, or cells of their own for the rest."""
+    size = draw(st.integers(1, 6))
+    kind = draw(st.sampled_from(["plain", "missing", "levels", "crossing", "bins", "other"]))
+    values = [f"v{number}" for number in range(size)]
+    if kind in ("levels", "crossing") and size > 3:
+        half = pc.Level("half", groups={"low": values[:2], "high": values[2:]})
+        odd = pc.Level("odd", groups={"ends": [values[0], values[-1]], "rest": values[1:-1]}, of=name)
+        return pc.Attribute(name, values=values, levels=[half] if kind == "levels" else [half, odd])
+    if kind == "bins":
+        return pc.Attribute(name, bins=[10 * at for at in range(size + 1)], overflow="category", missing="category")
+    if kind in ("missing", "other"):
+        return pc.Attribute(name, values=values, **{kind: "category"})
+    return pc.Attribute(name, size=size)
+
+
+def any_table(draw: Callable[..., Any], schema: pc.Schema) -> tuple[str | Axis, ...]:
+    """Some attributes, each at its cells or a level, or by ranges or prefixes if it has an order."""
+    entries: list[str | Axis] = []
+    for name in draw(st.lists(st.sampled_from(schema.names[:-1]), min_size=0, max_size=3, unique=True)):
+        ways: list[str | Axis] = [name, *[Axis(name, level) for level in schema[name].level_names]]
+        if schema[name].ordered:
+            ways += [Axis(name, queries="ranges"), Axis(name, queries="prefixes")]
+        entries.append(draw(st.sampled_from(ways)))
+    return tuple(entries)

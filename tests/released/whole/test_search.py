@@ -76,20 +76,20 @@ def test_promises_whatever_the_noise(rows: int, epsilon: str) -> None:
 
 
 def test_promises_where_particles_are_a_sample() -> None:
-    release = made({f"x{at}": 6 for at in range(6)}, 2, 2000, "1")  # 46,656 combinations
+    release = made({f"x{at}": 5 for at in range(5)}, 2, 500, "1")  # 3,125 combinations, more than particles
     plain = release.whole("fast")
     require_promises(plain)
     for answers in (-release.measurements.answers, 0 * release.measurements.answers):
         require_promises(with_answers(release, answers).whole("fast"))
-    huge = with_answers(release, 50_000 * release.measurements.answers).whole("fast")
+    huge = with_answers(release, 250_000 * release.measurements.answers).whole("fast")
     assert huge.found is not None
-    assert huge.found.total > 50_000_000
-    assert len(huge.found.times) < 40_000
+    assert huge.found.total > 100_000_000
+    assert len(huge.found.times) < 4_000
     require_promises(huge)
 
 
 def test_the_same_release_gives_the_same_records() -> None:
-    release = made({f"x{at}": 6 for at in range(6)}, 2, 500, "1")
+    release = made({f"x{at}": 5 for at in range(5)}, 2, 200, "1")
     one, two = release.whole("fast"), pc.Release(release.measurements).whole("fast")
     assert one.records(form="pyarrow").equals(two.records(form="pyarrow"))
     other = with_answers(release, release.measurements.answers + 1)
@@ -146,7 +146,7 @@ def test_rounding_is_near_the_best_of_all_multisets() -> None:
     cells = np.array([(a, b, c) for a in range(2) for b in range(2) for c in range(2)])
     every = np.array([np.bincount(own, minlength=8) for own in combinations_with_replacement(range(8), 5)])
     beyond = []
-    for seed in range(20):
+    for seed in range(12):
         problem = Problem(goals_of(made({"a": 2, "b": 2, "c": 2}, 2, 5, "2", seed)))
         fit = flow(problem, Impossible(), 100, generator(seed), NOTHING)
         found = rounded(problem, fit, 5, Impossible(), generator(seed), NOTHING)
@@ -181,7 +181,7 @@ def test_sparse_tables_are_more_accurate_than_their_estimates() -> None:
     schema = pc.Schema.from_sizes(sizes)
     random = np.random.default_rng(6)
     data = pd.DataFrame({name: (random.random(3000) ** 6 * 6).astype(int) for name in sizes})
-    release = pc.release(pc.plan(pc.Workload.all_kway(schema, 2), pc.PureDP("0.5")), data)
+    release = pc.release(pc.plan(pc.Workload.all_kway(schema, 2), pc.PureDP("0.5"), "marginals"), data)
     whole = release.whole("fast")
     off = {"count": 0.0, "estimate": 0.0}
     for table in release.workload:
@@ -192,7 +192,7 @@ def test_sparse_tables_are_more_accurate_than_their_estimates() -> None:
     assert off["count"] < 0.8 * off["estimate"]
 
 
-@pytest.mark.parametrize("sizes", [{"a": 3, "b": 4}, {f"x{at}": 6 for at in range(6)}])
+@pytest.mark.parametrize("sizes", [{"a": 3, "b": 4}, {f"x{at}": 5 for at in range(5)}])
 def test_facts_are_honored_exactly(sizes: dict[str, int]) -> None:
     names = list(sizes)
     impossible = [{names[0]: 0, names[1]: [0, 1]}, {names[0]: 2, names[1]: 3}]
@@ -236,7 +236,8 @@ def test_levels_ranges_and_direct_recovery() -> None:
         (Axis("income", queries="prefixes"), "sex"),
     ]
     for recovery in ("optimal", "direct"):
-        release = pc.release(pc.plan(pc.Workload.tables(schema, tables), pc.PureDP(20), recovery=recovery), data)
+        plan = pc.plan(pc.Workload.tables(schema, tables), pc.PureDP(20), "marginals", recovery=recovery)
+        release = pc.release(plan, data)
         whole = release.whole("fast")
         require_promises(whole)
         for table in release.workload:
@@ -250,10 +251,10 @@ def test_error_bars_are_those_of_repeated_noise() -> None:
     schema = pc.Schema.from_sizes({"a": 2, "b": 2})
     plan = pc.plan(pc.Workload.all_kway(schema, 2), pc.PureDP("0.2"), "marginals")
     whole = pc.Release(Measurements(plan, np.array([900, 200, 300, 1200]))).whole()
-    (found,) = whole.count_errors(100).values()
+    (found,) = whole.count_errors(40).values()
     stated = whole.values(("a", "b")).std_error
     assert found.shape == (2, 2)
-    np.testing.assert_allclose(found, stated, rtol=0.3)  # 100 draws: a standard deviation of 7 %
+    np.testing.assert_allclose(found, stated, rtol=0.4)  # 40 draws: a standard deviation of 11 %
     np.testing.assert_array_equal(*(whole.count_errors(2)["a", "b"] for _ in range(2)))
 
 
@@ -284,7 +285,7 @@ def test_what_is_too_large_is_refused() -> None:
 def test_an_attribute_of_many_values() -> None:
     """5,000 values: coordinates are sparse, and only some records move at a time."""
     random = np.random.default_rng(3)
-    data = pd.DataFrame({"a": (random.random(500) ** 4 * 5000).astype(int), "b": random.integers(0, 2, 500)})
+    data = pd.DataFrame({"a": (random.random(300) ** 4 * 5000).astype(int), "b": random.integers(0, 2, 300)})
     workload = pc.Workload.tables(pc.Schema.from_sizes({"a": 5000, "b": 2}), [("a",), ("b",)])
     release = pc.release(pc.plan(workload, pc.PureDP(1), "marginals"), data)
     whole = release.whole("fast")

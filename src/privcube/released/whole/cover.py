@@ -25,6 +25,8 @@ def cover(sizes: Sequence[int], tables: Sequence[Places], columns: Sequence[int]
     >>> cover([2, 3, 300], [(0, 1), (0, 2), (1, 2)])
     [(0, 1, 2)]
     """
+    if not sizes:  # the total alone
+        return [()]
     wanted = sorted({frozenset(table) for table in tables}, key=lambda table: (-len(table), sorted(table)))
     inside = np.zeros((len(wanted), len(sizes)))
     for row, table in enumerate(wanted):
