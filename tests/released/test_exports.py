@@ -20,9 +20,9 @@ from privcube.errors import ArtifactError, MissingExtraError, QueryError
 from privcube.model.measurements import Measurements
 from privcube.model.workload import table_name
 from privcube.released.artifact import folder
-from privcube.released.artifact.table_files import NUMBERS
 from privcube.released.exports import excel
 from privcube.released.exports.export import FORMATS, export
+from privcube.released.labels import NUMBERS
 from privcube.released.presentation.numbers import rounded
 
 NASTY = '=HYPERLINK("http://x")'

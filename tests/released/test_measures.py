@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc_
+import pyarrow.parquet as pq
 import pytest
 from tests.sensitive.test_measures import NoNoise
 
@@ -135,3 +137,40 @@ def test_sums_take_the_rows_of_a_person_that_are_kept(most: int, monkeypatch: py
     assert least - 1e-6 <= total <= largest + 1e-6
     if most == 3:
         assert total == pytest.approx(sum(map(sum, people.values())))
+
+
+FILES = {
+    "csv": "csv",
+    "parquet": "parquet",
+    "xlsx": "xlsx",
+    "json-stat": "json",
+    "px": "px",
+    "sdmx-csv": "",
+    "csvw": "",
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_exports_have_means_and_the_shares_that_are_asked_for(kind: str, tmp_path: Path) -> None:
+    """Counts have shares, sums have means, and what is not determined is empty."""
+    path = tmp_path / f"made.{FILES[kind]}".rstrip(".")
+    schema = pc.Schema([WARDS, pc.Attribute("share", values=["a", "b"]), DAYS])
+    empty = pa.table(
+        {"ward": pa.array([], pa.string()), "share": pa.array([], pa.string()), "days": pa.array([], pa.int64())}
+    )
+    release = pc.release(pc.plan(pc.Workload.all_kway(schema, 2).with_sums(), pc.PureDP(1)), empty)
+    pc.export(release, path, format=kind, shares="row")
+    if kind == "csv":
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert lines[0].startswith('"table","table title","ward","share_",')
+        assert {"share", "share_low_all", "mean_low"} < set(lines[0].replace('"', "").split(","))
+    if kind == "parquet":
+        found = pq.read_table(path)
+        counts = found.filter(pc_.equal(found["table"], "ward x share"))
+        assert counts["share"].null_count + pc_.sum(pc_.is_nan(counts["share"])).as_py() > 0
+        assert "share_" in found.column_names
+    with pytest.raises(errors.QueryError, match="attributes of a table"):
+        pc.export(release, tmp_path / "other.csv", shares="age")
+    with pytest.raises(errors.QueryError, match="attributes of a table"):
+        pc.export(release, tmp_path / "other.csv", [("ward", "days")], shares="row")
+    assert not (tmp_path / "other.csv").exists()

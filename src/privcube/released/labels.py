@@ -19,6 +19,8 @@ RELIABILITY: Final = "reliability"  # the column that says how far to trust a nu
 COUNT: Final = "count"  # the column of whole numbers, after these, in releases that have them
 COUNTS: Final = (COUNT, "count_low", "count_high")  # with the ends of their intervals, if these are wanted
 
+IN_ORDER: Final = (*NUMBERS, *MEANS, *COUNTS, *SHARES, RELIABILITY)  # all columns of numbers
+
 
 def axis_labels(schema: Schema, entry: str | Axis) -> Sequence[Label]:
     """The labels along one entry of a table.

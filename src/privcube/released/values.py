@@ -65,6 +65,11 @@ def number_columns(values: TableValues) -> dict[str, Floats | Integers]:
     return {**dict(zip(NUMBERS, columns, strict=True)), **averaged, **counted, **share_columns(values)}
 
 
+def taken_in(tables: Sequence[TableValues]) -> Sequence[str]:
+    """Names of columns that some of these tables have beside those that every table has."""
+    return () if all(own.shares is None for own in tables) else SHARES
+
+
 def share_columns(values: TableValues) -> dict[str, Floats]:
     """The shares of a table, if they were asked for; NaN where they are not determined."""
     if values.shares is None:

@@ -33,8 +33,9 @@ from privcube.released.artifact.manifest import manifest
 from privcube.released.artifact.registry import registry_record
 from privcube.released.artifact.statements import privacy_statement
 from privcube.released.artifact.store import artifact_digest, open_release, save, stage
-from privcube.released.artifact.table_files import NUMBERS, column_names, file_stems, safe_text
+from privcube.released.artifact.table_files import column_names, file_stems, safe_text
 from privcube.released.artifact.verification import verify
+from privcube.released.labels import NUMBERS
 from privcube.released.presentation.numbers import decimals_for, rounded
 
 AGE = Attribute("age", bins=[0, 5, 10, 15, 20, 25], missing="category", levels=[Level("ten", bins=[0, 10, 25])])

@@ -40,7 +40,13 @@ if TYPE_CHECKING:
     help="The kind of file; by default, what the end of PATH says (.csv, .parquet, .xlsx, .json, .px, .html, .pdf).",
 )
 @click.option("--to", "path", type=click.Path(), required=True, metavar="PATH", help="Where to write it.")
-def export(folder: str, table: tuple[str, ...], kind: str | None, path: str) -> None:
+@click.option(
+    "--shares",
+    multiple=True,
+    metavar="OF",
+    help="Shares as well: of the total, the row, the column, or adding up over an attribute (repeatable).",
+)
+def export(folder: str, table: tuple[str, ...], kind: str | None, path: str, shares: tuple[str, ...]) -> None:
     """Write tables for other programs.
 
     Writes all tables of the release in DIR to PATH, or only the named ones. Every TABLE is one table: sex,
@@ -51,6 +57,7 @@ def export(folder: str, table: tuple[str, ...], kind: str | None, path: str) -> 
     Example:
       privcube export out --to tables.xlsx
       privcube export out "sex x age" outcome --format csv --to tables
+      privcube export out --shares row --to shares.csv
       privcube export out --format measurements --to measurements
     """
     from privcube.released.exports.export import export as write
@@ -59,6 +66,13 @@ def export(folder: str, table: tuple[str, ...], kind: str | None, path: str) -> 
     release = Release.open(folder)
     tables: list[Sequence[Entry]] = [*table] or [*release.workload]
     with Progress() as progress:
-        write(release, Path(path), tables, format=kind, progress=progress)
+        write(
+            release,
+            Path(path),
+            tables,
+            format=kind,
+            shares=shares[0] if len(shares) == 1 else shares or None,
+            progress=progress,
+        )
     what = count_of(release.plan.rows, "measured number") if kind == "measurements" else count_of(len(tables), "table")
     say(f"wrote {what} to {path}")

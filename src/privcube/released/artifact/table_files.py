@@ -36,9 +36,7 @@ from privcube.model.workload import Axis, Table, Workload, table_name
 from privcube.released.artifact.folder import MEASUREMENTS, Contents
 from privcube.released.artifact.parquet_form import Reading, read_parquet
 from privcube.released.labels import (
-    COUNTS,
-    MEANS,
-    NUMBERS,
+    IN_ORDER,
     RELIABILITY,
     Label,
     axis_labels,
@@ -89,15 +87,16 @@ def safe_text(text: str) -> str:
 class TableWriter:
     """Writes tables over one schema as bytes, in a publisher's words; caches the labels of every entry."""
 
-    def __init__(self, schema: Schema, words: Words | None = None) -> None:
+    def __init__(self, schema: Schema, words: Words | None = None, taken: Sequence[str] = ()) -> None:
         self._schema = schema
+        self._taken = taken  # names that columns of attributes may not have, beside those that they never have
         self._words = Words() if words is None else words
         self._true: dict[str | Axis, Any] = {}
         self._safe: dict[str | Axis, list[Any]] = {}
 
     def labels(self, table: Table) -> Any:
         """The columns of the attributes, with the original labels: text, whole numbers or booleans."""
-        return _crossed(column_names(table), [[self._true_labels(entry)] for entry in labeled(table)])
+        return _crossed(column_names(table, self._taken), [[self._true_labels(entry)] for entry in labeled(table)])
 
     def safe_labels(self, table: Table) -> Any:
         """The columns of the attributes, with text that is safe in a spreadsheet, in the names as well.
@@ -105,8 +104,8 @@ class TableWriter:
         An attribute whose cells read otherwise than they are called has a second column, with labels.
         """
         columns = [self._safe_labels(entry) for entry in labeled(table)]
-        taken, names = set(column_names(table)), []
-        for name, own in zip(column_names(table), columns, strict=True):
+        taken, names = set(column_names(table, self._taken)), []
+        for name, own in zip(column_names(table, self._taken), columns, strict=True):
             names += [name, *([] if len(own) == 1 else [new_name(f"{name} label", taken)])]
         return _crossed([safe_text(name) for name in names], columns)
 
@@ -181,7 +180,7 @@ def new_name(name: str, taken: set[str]) -> str:
 
 
 def _with_numbers(labels: Any, numbers: Mapping[str, Any]) -> Any:
-    names = [name for name in (*NUMBERS, *MEANS, *COUNTS, RELIABILITY) if name in numbers]
+    names = [name for name in IN_ORDER if name in numbers]
     added = (numbers[name] for name in names)
     columns = [*labels.columns, *(own if isinstance(own, pa.Array) else column_of(own) for own in added)]
     return pa.table(columns, names=[*labels.column_names, *names])

@@ -15,6 +15,7 @@ from privcube.released.exports.notes import notes, title_of
 from privcube.released.labels import RELIABILITY
 from privcube.released.presentation.tables import number_titles
 from privcube.released.release import Release, TableValues
+from privcube.released.values import taken_in
 
 METADATA: Final = "csv-metadata.json"
 _TERMS: Final = {
@@ -28,7 +29,7 @@ _TERMS: Final = {
 
 def csvw_files(release: Release, values: list[TableValues], progress: Progress) -> dict[str, bytes]:
     """The CSV file of every table, and the metadata of all."""
-    writer, words = TableWriter(release.workload.schema, release.words), release.words
+    writer, words = TableWriter(release.workload.schema, release.words, taken_in(values)), release.words
     files: dict[str, bytes] = {}
     tables = []
     for number, own in enumerate(told(values, WRITING, progress), start=1):

@@ -17,8 +17,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from privcube.arrow import column_of
-from privcube.errors import ArtifactError, Plain
-from privcube.model.workload import Entry, canonical, table_name
+from privcube.errors import ArtifactError, Plain, QueryError
+from privcube.model.measures.measure import measure_of
+from privcube.model.workload import Axis, Entry, Table, canonical, table_name
 from privcube.progress import ERROR_BARS, WRITING, Progress, silent, told
 from privcube.released.artifact.folder import (
     cannot_write,
@@ -43,12 +44,13 @@ from privcube.released.exports.json_stat import json_stat_bytes
 from privcube.released.exports.measurements import measurement_files
 from privcube.released.exports.px import px_bytes
 from privcube.released.exports.sdmx_csv import sdmx_bytes
-from privcube.released.labels import COUNTS, MEANS, NUMBERS, RELIABILITY, column_names, labeled
+from privcube.released.labels import IN_ORDER, column_names, labeled
 from privcube.released.presentation.tables import PublishedTable, published
 from privcube.released.release import Release, TableValues
 from privcube.released.report.content import MOST_TABLES, Report, report_of
 from privcube.released.report.page import report_html
 from privcube.released.report.pdf import report_pdf
+from privcube.released.values import taken_in
 
 _FORMAT_OF: Final = {
     ".csv": "csv",
@@ -71,13 +73,16 @@ def export(
     tables: Iterable[Sequence[Entry]] | None = None,
     *,
     format: str | None = None,
+    shares: Sequence[str] | str | None = None,
     progress: Progress = silent,
 ) -> None:
     """Write tables to a new file or folder, by default all of the release.
 
     The format is "csv", "parquet", "xlsx", "json-stat", "px", "sdmx-csv", "csvw", "codebook", "measurements",
     "report-html" or "report-pdf"; by default, the end of the file's name says which. Of "px" and "sdmx-csv", several
-    tables are a folder of files; "csvw" and "measurements" always are.
+    tables are a folder of files; "csvw" and "measurements" always are. With `shares`, tables of counts have columns
+    with shares and their intervals, as in `Release.table`; where they would add up over attributes that a table lacks,
+    it has none.
     """
     target = Path(path)
     kind = _FORMAT_OF.get(target.suffix.lower()) if format is None else format
@@ -94,15 +99,30 @@ def export(
     if format is None and kind == "px" and len(wanted) > 1:
         expected = 'one table, or format = "px" and the name of a folder for several'
         raise ArtifactError(str(target), expected=expected, given=len(wanted))
+    if shares is not None and all(_shares_in(table, shares) is None for table in wanted):
+        available = ("total", "row", "column", *release.workload.schema.names)
+        raise QueryError("shares", expected="attributes of a table of counts", given=shares, available=available)
     values: list[TableValues] = []
     if kind not in _WITHOUT_TABLES:
         release.recover(progress)
-        values = [release.values(table, CONFIDENCE) for table in told(wanted, ERROR_BARS, progress)]
+        listed = told(wanted, ERROR_BARS, progress)
+        values = [release.values(table, CONFIDENCE, _shares_in(table, shares)) for table in listed]
     made = FORMATS[kind](release, values, progress)
     if isinstance(made, bytes):
         write_alone(target, made)
     else:
         _write_folder(target, made, progress)
+
+
+def _shares_in(table: Table, shares: Sequence[str] | str | None) -> Sequence[str] | str | None:
+    """The shares that a table can have of those asked for: of its total, if it has no rows and columns."""
+    if shares is None or measure_of(table) is not None or not table:
+        return None
+    if shares in ("row", "column"):
+        return shares if len(table) > 1 else "total"
+    names = [Axis.of(entry).attribute for entry in table]
+    asked = [shares] if isinstance(shares, str) else shares
+    return shares if shares == "total" or all(name in names for name in asked) else None
 
 
 def _write_folder(target: Path, files: Mapping[str, bytes], progress: Progress) -> None:
@@ -127,14 +147,14 @@ def _write_folder(target: Path, files: Mapping[str, bytes], progress: Progress) 
 
 
 def _csv(release: Release, values: list[TableValues], progress: Progress) -> bytes:
-    writer = TableWriter(release.workload.schema, release.words)
+    writer = TableWriter(release.workload.schema, release.words, taken_in(values))
     if len(values) == 1:
         return writer.csv_of(values[0])
     return csv_bytes(_stacked(release, values, writer.shown, progress, safe=True))
 
 
 def _parquet(release: Release, values: list[TableValues], progress: Progress) -> bytes:
-    writer = TableWriter(release.workload.schema)
+    writer = TableWriter(release.workload.schema, taken=taken_in(values))
     if len(values) == 1:
         return parquet_bytes(writer.arrow(values[0]))
     return parquet_bytes(_stacked(release, values, writer.arrow, progress))
@@ -149,7 +169,8 @@ def _stacked(
 ) -> Any:
     """Several tables as one, with columns that name the table."""
     entries = tuple(dict.fromkeys(entry for own in values for entry in labeled(own.table)))
-    name_of = dict(zip(entries, column_names(entries), strict=True))
+    also = taken_in(values)
+    name_of = dict(zip(entries, column_names(entries, also), strict=True))
     taken = set(name_of.values())
     which = new_name("table", taken)
     titled = [new_name("table title", taken)] if safe else []  # files for programs have names alone
@@ -157,9 +178,13 @@ def _stacked(
     parts = []
     for own in told(values, WRITING, progress):
         table = as_arrow(own)
-        new = dict(zip(column_names(own.table), (name_of[entry] for entry in labeled(own.table)), strict=True))
+        new = dict(
+            zip(
+                column_names(own.table, taken_in(values)), (name_of[entry] for entry in labeled(own.table)), strict=True
+            )
+        )
         names = [_renamed(name, new, safe) for name in table.column_names]
-        seen |= dict.fromkeys(name for name in names if name not in (*NUMBERS, *MEANS, *COUNTS, RELIABILITY))
+        seen |= dict.fromkeys(name for name in names if name not in IN_ORDER)
         name, title = table_name(own.table), release.words.table_title(own.table)
         shown = [safe_text(name), safe_text(title)] if safe else [name]
         named = table.rename_columns(names)
@@ -167,7 +192,7 @@ def _stacked(
             named = named.append_column(column, column_of([text] * len(table)))
         parts.append(named)
     joined = pa.concat_tables(parts, promote_options="permissive")  # rounded numbers may be whole in one table alone
-    numbers = [name for name in (*NUMBERS, *MEANS, *COUNTS, RELIABILITY) if name in joined.column_names]
+    numbers = [name for name in IN_ORDER if name in joined.column_names]
     return joined.select([which, *titled, *seen, *numbers])
 
 

@@ -20,6 +20,7 @@ from privcube.released.presentation.numbers import (
     rounded,
 )
 from privcube.released.release import Release, TableValues, number_columns
+from privcube.released.values import taken_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ def published(release: Release, values: TableValues) -> PublishedTable:
             tuple(map(code_text, axis_labels(schema, entry))),
             tuple(map(code_text, shown_labels(schema, words, entry))),
         )
-        for name, entry in zip(column_names(values.table), labeled(values.table), strict=True)
+        for name, entry in zip(column_names(values.table, taken_in([values])), labeled(values.table), strict=True)
     ]
     numbers, measure = number_columns(values), measure_of(values.table)
     places = decimals_by_column(numbers, words)
@@ -114,6 +115,11 @@ def number_titles() -> dict[str, str]:
         "mean_low": "Lower end of the mean, 95 %",
         "mean_high": "Upper end of the mean, 95 %",
         "count": "Whole number",
+        "share": "Share",
+        "share_low": "Lower end of the share, 95 %",
+        "share_high": "Upper end of the share, 95 %",
+        "share_low_all": "Lower end of the share, all at once",
+        "share_high_all": "Upper end of the share, all at once",
         "count_low": "Least it can be",
         "count_high": "Largest it can be",
         "reliability": "Reliability",
