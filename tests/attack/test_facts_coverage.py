@@ -4,7 +4,8 @@ As in `test_coverage`, noise is drawn as the gate draws it and recovered by the 
 is conditioned on a known total, on impossible combinations or on both. All true counts are 0, so the known ones are as
 well, and conditioning is linear.
 
-`PRIVCUBE_ATTACK=20` draws 20 times as often, in all cases. As a script it takes a number of draws and prints figures.
+`PRIVCUBE_ATTACK=20` draws 20 times as often, in all cases. `python -m tests.attack.test_facts_coverage` takes a number
+of draws, and words that cases must have, and prints figures.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from test_coverage import AT_LEAST, CASES, CHANCE, DRAWS, SCALE, WORKLOADS, Case, any_case, found, worst
+from tests.attack.test_coverage import AT_LEAST, CASES, CHANCE, DRAWS, SCALE, WORKLOADS, Case, any_case, found, worst
 
 import privcube as pc
 from privcube.accuracy.predictor import Predictor
