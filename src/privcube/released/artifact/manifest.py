@@ -19,7 +19,8 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP, guarantee_from
 from privcube.version import __version__
 
-FORMAT: Final = "privcube release 1"
+FORMAT: Final = "privcube release 2"
+OLDER: Final = ("privcube release 1",)  # formats whose plan and measurements can still be read
 CONFIDENCE: Final = 0.95  # of the published intervals
 
 _FIELDS: Final = ("format", "privcube", "plan", "guarantee", "noise", "confidence", "ledger", "total", "files")
@@ -122,10 +123,17 @@ def manifest(
     }
 
 
+def older_format(document: Any) -> str | None:
+    """The format of a release.json, if it is an older one that can still be read."""
+    found = document.get("format") if isinstance(document, dict) else None
+    return found if found in OLDER else None
+
+
 def stated_in(document: Any) -> dict[str, Any]:
     """The fields of a release.json: all of them, no others, and a version that is one."""
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ArtifactError("release.json", expected=f"the format {FORMAT!r}")
+    if not isinstance(document, dict) or document.get("format") not in (FORMAT, *OLDER):
+        given = document.get("format") if isinstance(document, dict) else Plain("something else")
+        raise ArtifactError("release.json", expected=f"the format {FORMAT!r}", given=given)
     if set(document) - {_KNOWN, _WHOLE} != set(_FIELDS):
         raise ArtifactError(
             "release.json", expected="its fields and no others", given=Plain(listed(map(str, document)))

@@ -47,7 +47,7 @@ from privcube.released.artifact.folder import (
     synced_folder,
     write_file,
 )
-from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance_from, stated_in
+from privcube.released.artifact.manifest import CONFIDENCE, manifest, older_format, provenance_from, stated_in
 from privcube.released.artifact.registry import registry_record
 from privcube.released.artifact.statements import privacy_statement
 from privcube.released.labels import NUMBERS
@@ -240,10 +240,11 @@ def open_release(folder: str | Path) -> Release:
     require_unchanged(contents)
     plan = read_plan(contents)
     stated = stated_in(contents.document(MANIFEST))
+    older = older_format(stated) is not None
     if stated["plan"] != plan.digest:
         raise ArtifactError(f"{MANIFEST}, plan", expected=f"the digest of {PLAN}", given=stated["plan"])
     measured, _ = read_measurements(contents, plan)
-    words = read_words(contents, plan)
+    words = Words() if older and WORDS not in contents.checksums else read_words(contents, plan)
     if "known" not in stated and "whole" not in stated:
         return Release(measured, provenance_from(stated), words)
     from privcube.released.artifact.whole_files import facts_in, open_whole
@@ -254,7 +255,10 @@ def open_release(folder: str | Path) -> Release:
 
 def require_unchanged(contents: Contents) -> None:
     """Refuse an artifact with a file that is missing or does not match its checksum."""
-    for name in (PLAN, MANIFEST, WORDS, MEASUREMENTS):
+    wanted = [PLAN, MANIFEST, MEASUREMENTS]
+    if MANIFEST in contents.checksums and older_format(contents.document(MANIFEST)) is None:
+        wanted.append(WORDS)
+    for name in wanted:
         if name not in contents.checksums:
             raise ArtifactError(CHECKSUMS, expected=f"a checksum of {name}", given=Plain("none"))
     for name in contents.changed():

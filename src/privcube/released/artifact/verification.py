@@ -35,7 +35,7 @@ from privcube.released.artifact.checks.artifact import Artifact, Beside, Finding
 from privcube.released.artifact.checks.page import checked_page
 from privcube.released.artifact.checks.whole import checked_counts
 from privcube.released.artifact.folder import CHECKSUMS, MEASUREMENTS, TABLES, Contents
-from privcube.released.artifact.manifest import noise_of, provenance_from
+from privcube.released.artifact.manifest import FORMAT, noise_of, provenance_from
 from privcube.released.artifact.registry import registry_facts, registry_record
 from privcube.released.artifact.statements import privacy_statement, statement_facts
 from privcube.released.artifact.store import (
@@ -60,6 +60,7 @@ from privcube.version import __version__
 
 _LITTER: Final = re.compile(rf"{TABLES}/(\.DS_Store|\._.*|Thumbs\.db|desktop\.ini)")  # of file managers
 _TOLERANCE: Final = 1e-6  # relative difference allowed between published and recomputed numbers
+_SAME_IN_OLDER: Final = ("checksums", "plan", "budget", "noise", "ledger head")  # checks that hold for older formats
 _MOST_BITS: Final = 200  # of a fraction shown in full; longer ones would be unreadable
 
 
@@ -81,6 +82,9 @@ class Check:
 def verify(folder: str | Path, *, strict: bool = False, progress: Progress = silent) -> list[Check]:
     """Run every check of an artifact that needs no data; if `strict`, one that can be made only in part fails."""
     artifact = Artifact(Contents.of(Path(folder)), progress)
+    if artifact.older is not None:
+        checks = {"format": _older, **{name: check for name, check in _CHECKS.items() if name in _SAME_IN_OLDER}}
+        return [_made(name, check, artifact, strict) for name, check in checks.items()]
     return [_made(name, check, artifact, strict) for name, check in _CHECKS.items()]
 
 
@@ -96,6 +100,13 @@ def _made(name: str, check: Callable[[Artifact], Finding], artifact: Artifact, s
     if isinstance(found, Beside):
         return Check(name, not strict, f"{found.found}; not covered: {found.others}", beside=True)
     return Check(name, not strict, f"{found.found}; NOT CHECKED: {found.unchecked}", partial=True)
+
+
+def _older(artifact: Artifact) -> Finding:
+    """Say what an older artifact is: its files have other columns and words than those that are written today."""
+    found = f"an artifact of the older format {artifact.older!r} (this version writes {FORMAT!r})"
+    wrote = artifact.stated["privcube"]
+    return InPart(found, f"tables, statements and files; verify them with the version that wrote it, privcube {wrote}")
 
 
 # Checks: each returns what it found, or raises an error that says what is wrong

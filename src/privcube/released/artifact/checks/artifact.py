@@ -16,7 +16,7 @@ from privcube.model.publication.words import Words
 from privcube.progress import CHECKING, Progress, Work
 from privcube.released.artifact.checks.tables import Published, published_table
 from privcube.released.artifact.folder import CHECKSUMS, Contents
-from privcube.released.artifact.manifest import CONFIDENCE, manifest, provenance_from, stated_in
+from privcube.released.artifact.manifest import CONFIDENCE, manifest, older_format, provenance_from, stated_in
 from privcube.released.artifact.parquet_form import Reading
 from privcube.released.artifact.store import MANIFEST, file_names, read_plan, read_words
 from privcube.released.artifact.table_files import TableWriter, file_stems, read_measurements
@@ -68,6 +68,14 @@ class Artifact:
     @cached_property
     def stated(self) -> dict[str, Any]:
         return stated_in(self.contents.document(MANIFEST))
+
+    @cached_property
+    def older(self) -> str | None:
+        """The format of the artifact, if it is an older one; an unreadable manifest has none."""
+        try:
+            return older_format(self.contents.document(MANIFEST))
+        except ArtifactError:
+            return None
 
     @cached_property
     def expected(self) -> dict[str, Any]:
