@@ -223,10 +223,13 @@ def test_sums_and_means_of_a_measure(watch: Watch, tmp_path: Path) -> None:
 def test_two_numbers_are_compared_and_any_added_up(watch: Watch, address: str, release: pc.Release) -> None:
     seen = watch()
     page = seen.open(f"{address}#axes=1,0")
+    page.evaluate("window.before = [document.querySelector('.pivot'), document.querySelector('#sort')]")
     page.locator(".pivot tbody td[tabindex]").nth(0).click()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     picked = page.locator(".verdict").inner_text()
+    assert page.evaluate("window.before.every((own) => own.isConnected)")  # picking draws nothing anew
+    assert page.locator("td[aria-selected=true].picked").count() == 2
     weights = np.zeros((2, 4))
     weights[0, 0], weights[0, 1] = 1, -1
     law = release._predictor.query_law(("sex", "age"), weights)
@@ -248,6 +251,8 @@ def test_two_numbers_are_compared_and_any_added_up(watch: Watch, address: str, r
     page.locator(".chips button").first.click()
     assert page.locator(".chips li").count() == 2
     page.locator("#interval-all").check(force=True)
+    assert page.evaluate("window.before.map((own) => own.isConnected)") == [False, True]  # the table, not the controls
+    assert "interval=all" in page.locator("nav a", has_text="Codebook").get_attribute("href")
     assert "all pairs" in page.locator(".verdict").inner_text()
     assert seen.complaints == []
 

@@ -10,6 +10,8 @@ import { csvOf, fileName, offer, pngOf, svgText } from "./download.js";
 import { codebook, paragraphs, readable } from "./texts.js";
 import { controls } from "./controls.js";
 
+const DISPLAY = ["view", "interval", "percent", "numbers", "sort", "picks"]; // what changes neither the table nor the controls
+
 class App {
   constructor(cube) {
     this.cube = cube;
@@ -28,10 +30,10 @@ class App {
       this.draw();
     });
     let waiting = 0;
-    window.addEventListener("resize", () => {
+    new ResizeObserver(() => {
       clearTimeout(waiting);
-      waiting = setTimeout(() => this.drawChart(), 120);
-    });
+      waiting = setTimeout(() => this.resized(), 120);
+    }).observe(this.main);
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.drawChart());
   }
 
@@ -66,18 +68,63 @@ class App {
   }
 
   async change(next, focus) {
-    this.all = false;
+    const keys = Object.keys(next), before = this.state.sort;
     Object.assign(this.state, next);
     if ("axes" in next && this.state.sort.includes(":")) this.state.sort = "declared";
     history.replaceState(null, "", writeState(this.state));
+    const byColumn = keys.includes("sort") && (before + this.state.sort).includes(":"); // the list of orders changes, too
+    if (this.figure?.isConnected && keys.every((key) => DISPLAY.includes(key)) && !byColumn) {
+      this.redraw(keys);
+      return;
+    }
+    this.all = false;
     await this.draw();
     if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
+  }
+
+  // What is shown of the same table, with the controls as they stand.
+  redraw(keys) {
+    this.links();
+    if (keys.every((key) => key === "picks")) {
+      const picked = new Set(this.state.picks.map((pick) => pick.join()));
+      for (const cell of this.block.querySelectorAll("td[data-pick]")) {
+        const on = picked.has(cell.dataset.pick);
+        cell.classList.toggle("picked", on);
+        cell.setAttribute("aria-selected", String(on));
+      }
+    } else if (!keys.every((key) => key === "view")) {
+      this.grid = gridOf(this.cube, this.grid.answer, this.grid.values, this.state);
+      const [block, notes] = [this.pivot(), this.notes()];
+      this.block.replaceWith(block);
+      this.noted.replaceWith(notes);
+      [this.block, this.noted] = [block, notes];
+    }
+    if (keys.some((key) => key !== "view")) {
+      const compared = this.picked();
+      this.compared.replaceWith(compared);
+      this.compared = compared;
+    }
+    if (keys.some((key) => key !== "picks")) this.drawChart();
+  }
+
+  pivot() {
+    return pivot(this.grid, {
+      all: this.all,
+      onpick: (pick) => this.pick(pick),
+      onsort: (sort) => this.change({ sort }, null),
+      onmore: () => { this.all = true; this.draw(); },
+    });
+  }
+
+  // Links to the other parts keep the view.
+  links() {
+    for (const link of this.nav.querySelectorAll("a")) link.setAttribute("href", writeState({ ...this.state, tab: link.dataset.tab }));
   }
 
   async draw() {
     const { cube, state } = this;
     this.nav.replaceChildren(h("ul", {}, TABS.map(([key, text]) => h("li", {}, h("a", {
-      href: writeState({ ...state, tab: key }), "aria-current": state.tab === key ? "page" : null,
+      href: writeState({ ...state, tab: key }), "data-tab": key, "aria-current": state.tab === key ? "page" : null,
       onclick: (event) => { event.preventDefault(); this.change({ tab: key }, null).then(() => this.main.focus({ preventScroll: true })); },
     }, text)))));
     document.body.dataset.tab = state.tab;
@@ -101,23 +148,27 @@ class App {
     this.grid = gridOf(cube, answer, await cube.values(answer.number, of), state);
     this.side.replaceChildren(...controls(this).filter(Boolean));
     this.figure = h("figure", {});
-    this.main.replaceChildren(
-      h("h2", {}, label(cube.tableTitle(state.axes))), this.summary(), this.figure, this.tools(),
-      pivot(this.grid, {
-        all: this.all,
-        onpick: (pick) => this.pick(pick),
-        onsort: (sort) => this.change({ sort }, null),
-        onmore: () => { this.all = true; this.draw(); },
-      }),
-      this.notes(), this.picked());
-    this.drawChart();
+    [this.block, this.noted, this.compared] = [this.pivot(), this.notes(), this.picked()];
+    if (this.width) this.fill(); // before it is in the page, so that all is laid out once
+    this.main.replaceChildren(h("h2", {}, label(cube.tableTitle(state.axes))), this.summary(), this.figure, this.tools(), this.block, this.noted, this.compared);
+    if (!this.width) this.drawChart();
     this.status.textContent = `${cube.tableTitle(state.axes)}: ${counted(this.grid.rows.length * this.grid.columns.length * this.grid.panels.length, "number")}`;
   }
 
   drawChart() {
     if (!this.figure?.isConnected) return;
-    const width = Math.max(280, Math.floor(this.figure.clientWidth));
-    const { svg, notes } = chart(this.grid, width);
+    if (!this.width) this.width = Math.max(280, Math.floor(this.figure.clientWidth));
+    this.fill();
+  }
+
+  resized() {
+    const before = this.width;
+    this.width = this.figure?.isConnected ? Math.max(280, Math.floor(this.figure.clientWidth)) : 0;
+    if (this.width !== before) this.drawChart();
+  }
+
+  fill() {
+    const { svg, notes } = chart(this.grid, this.width);
     this.svg = svg;
     this.figure.replaceChildren(svg, h("figcaption", {}, chartKey(this.grid), notes.map((note) => h("p", { class: "key" }, note))));
   }
@@ -167,8 +218,7 @@ class App {
   pick(pick) {
     const at = this.state.picks.findIndex((own) => own.join() === pick.join());
     const picks = at < 0 ? [...this.state.picks, pick] : this.state.picks.filter((_, place) => place !== at);
-    const place = [...this.main.querySelectorAll("td[tabindex]")].indexOf(document.activeElement);
-    this.change({ picks }, null).then(() => { if (place >= 0) this.main.querySelectorAll("td[tabindex]")[place]?.focus({ preventScroll: true }); });
+    this.change({ picks }, null);
   }
 
   entries(pick) {

@@ -52,7 +52,7 @@ export function pivot(grid, { onpick, onsort, onmore, all }) {
     const trust = trustOf(grid, number, together);
     return h("td", {
       class: [row.total || column.total ? "total" : "", trust === "zero" ? "unsure" : trust, number.determined ? "" : "unknown", picked ? "picked" : ""].join(" ").trim() || null,
-      tabindex: single ? -1 : null, "aria-selected": single ? String(picked) : null,
+      "data-pick": single ? pick.join() : null, tabindex: single ? -1 : null, "aria-selected": single ? String(picked) : null,
       title: TITLES[trust] ?? null,
       onclick: single ? () => onpick(pick) : null,
       onkeydown: single ? (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); onpick(pick); } } : null,
