@@ -114,7 +114,8 @@ def test_a_realistic_schema(seed: int) -> None:
         verify_privacy(made)
     drawn = isinstance(made.guarantee, PureDP) and (isinstance(guarantee, ApproxDP) or is_narrow(made.guarantee))
     least = judged(made, drawn)
-    for name in ("search", *STRATEGIES):
+    named = ["search", *STRATEGIES] if ALL or seed % 3 == 0 else list(STRATEGIES)  # "auto" made that very search
+    for name in named:
         if name == "sketch" or screening.seconds(name, workload, guarantee) > IN_TIME:
             continue
         try:
