@@ -3,9 +3,9 @@
     python hostile_driver.py SEED MUTANTS
 
 First come documents that ask for any amount of memory in a few bytes, then mutants of sensible ones: values of
-plan.json, release.json, tables.json and spec.toml are replaced by others, of every type and size, removed, repeated and
-exchanged. A forger makes all digests and checksums fit. Whatever is then asked of the artifact or of the plan may raise
-a PrivcubeError and nothing else, and memory must stay in proportion.
+plan.json, release.json, tables.json, words.json and spec.toml are replaced by others, of every type and size, removed,
+repeated and exchanged. A forger makes all digests and checksums fit. Whatever is then asked of the artifact or of the
+plan may raise a PrivcubeError and nothing else, and memory must stay in proportion.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import copy
 import hashlib
 import json
 import resource
+import shutil
 import sys
 import tempfile
 import tomllib
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -28,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import tomli_w
 
-from privcube import ZCDP, Attribute, Axis, Level, Plan, PureDP, Release, Schema, Workload, plan, release
+from privcube import ZCDP, Attribute, Axis, Level, Measure, Plan, PureDP, Release, Schema, Workload, plan, release
 from privcube.accuracy.privacy import verify_privacy
 from privcube.errors import PrivcubeError
 from privcube.model.documents.plans import digest_of
@@ -38,16 +40,19 @@ from privcube.model.groups import GroupPart, QueryGroup
 from privcube.model.measurements import Measurements
 from privcube.model.noise.bundles import Gram, Law
 from privcube.model.options import PlanOptions
+from privcube.model.publication.words import AttributeWords, Words
 from privcube.planning.steps import plan_of, with_bundles
 from privcube.planning.targets import std_errors
 from privcube.planning.trees import bundles_by_weight
 from privcube.released.artifact.folder import checksums_text
 from privcube.released.artifact.verification import verify
-from privcube.released.exports.export import export
+from privcube.released.exports.export import FORMATS, export
+from privcube.released.whole.facts import Facts
 from privcube.released.whole.release import WholeRelease
 from privcube.strategies.proposal import Proposal
 
 MOST_MEMORY = 8 * 2**30  # bytes of addresses, so that a mistake does not take the machine down
+EXPORTS = [kind for kind in FORMATS if kind != "report-pdf"]  # which takes seconds
 MOST_GROWTH = 300 * 2**20  # bytes by which one document may raise the peak: all of them are small
 
 SCHEMA = Schema(
@@ -59,6 +64,25 @@ SCHEMA = Schema(
 )
 CELLS = Workload.tables(SCHEMA, [(), ("age", "sex"), (Axis("age", "ten"), "code"), ("code",)])
 RANGES = Workload.tables(SCHEMA, [(Axis("age", queries="ranges"), "sex"), (Axis("code", queries="prefixes"),)])
+
+
+DIVIDED = Schema(
+    [
+        Attribute("sex", values=["F", "M"]),
+        Measure("days", low=0, high=8, step=2, knots=[2], missing="category", overflow="category"),
+        Measure("pay", low=-1, high=1, step="0.5"),
+    ]
+)
+SUMS = Workload.tables(DIVIDED, ["sex", "sex x days", "pay", ()])
+WORDS = Words(
+    title="Stays",
+    publisher="Anybody",
+    unit="stays",
+    decimals=1,
+    registry={"name": "stays"},
+    attributes={"sex": AttributeWords(title="Sex", labels={"F": "women"})},
+    tables={("sex",): "By sex"},
+)
 
 
 def bundled() -> Plan:
@@ -104,31 +128,68 @@ PLANS: list[Callable[[], Plan]] = [
     lambda: plan(CELLS, PureDP(1), "marginals", recovery="direct"),
     lambda: plan(Workload.all_kway(Schema.from_sizes({"a": 2, "b": 4}), 1), PureDP(1), "sketch"),
     lambda: plan(RANGES, PureDP(1, neighbors="replace_one"), "matrix"),
+    lambda: plan(SUMS, PureDP(1), "marginals"),
+    lambda: plan(SUMS, ZCDP("0.5", neighbors="replace_one", max_rows_per_person=2), "residual"),
 ]
 
 SPEC = """
+[about]
+title = "People"
+licence = "CC0"
+unit = "people"
 [data]
 source = "people.csv"
+dataset = "people"
 person = "id"
 max_rows_per_person = 3
+where = { status = ["in", "out"] }
 [privacy]
 epsilon = "0.5"
+neighbors = "replace_one"
+expected_records = 1000
+ledger = "ledger.db"
+total_epsilon = "3"
+[known]
+records = 90
+[output]
+path = "out"
+whole_numbers = true
+records = true
+decimals = 1
+[registry]
+name = "people"
+[[impossible]]
+age = ["[0, 5)"]
+code = 2
+[[measures]]
+name = "days"
+low = 0
+high = 8
+step = 2
+knots = [2]
+missing = "category"
+title = "Days"
 [[attributes]]
 name = "age"
 bins = [0, 5, 10, 20]
 missing = "category"
-levels = [{name = "ten", bins = [0, 10, 20]}]
+title = "Age"
+description = "in years"
+labels = { "[0, 5)" = "young" }
+raw = { "(missing)" = ["?", "NA"] }
+levels = [{name = "ten", bins = [0, 10, 20], title = "Decade"}]
 [[attributes]]
 name = "code"
 size = 3
 other = "category"
-levels = [{name = "two", width = 2}, {name = "all", groups = {x = ["0 to 1", "2"]}}]
+levels = [{name = "two", width = 2}, {name = "all", groups = {x = ["[0, 2)", "[2, 3)"]}}]
 [workload]
 all_kway = [1]
 full_cube = true
 closure = [["age", {attribute = "code", level = "two"}]]
 prefixes = [["age"]]
-tables = [{attributes = ["age", "code"], weight = 2.5}]
+tables = [{attributes = ["age", "code"], weight = 2.5, title = "Age by code"}, ["code", "days"]]
+measures = ["days"]
 [plan]
 strategy = "marginals"
 """
@@ -148,6 +209,17 @@ JUNK: list[Any] = [
     *({"gram": [1] * 5_000}, {"gram": [0.5, 1e308, 1]}, {"gram": {}}, [[0, 1, "squares"]], [[0, 1], [1, 2]], [[]]),
     *({"halves": "x"}, {"of": "code"}, [{"sex": "F"}], [{"sex": ["F", "M"]}], [{"code": {"two": [0]}}]),
     *([{"name": "y", "width": 2}], [{"name": "y", "bins": [0, 20]}], {"epsilon": "1e-12"}, {"epsilon": 10**400}),
+    *("days", "sums", "<script>", "\u202e", "a\nb", "drop", "exact", "0.1", {"low": 0, "high": 8, "step": "1/3"}),
+    *(
+        {"F": "x"},
+        {"F": None},
+        {"title": 1},
+        {"title": "x", "levels": {"ten": 1}},
+        [["sex", None, "cells"]],
+        ["sex", 1],
+    ),
+    *({"axes": [["sex", None, "cells"]], "title": "x"}, {"axes": [], "title": "x"}, {"axes": [["z", "z", "z"]]}),
+    *([{"name": "v", "low": 0, "high": 1, "step": 1}], ["days", "days"], {"days": [0, 1]}, {"(missing)": ["a"]}),
 ]
 
 
@@ -197,7 +269,8 @@ class Artifact:
     def __init__(self, made: Plan, folder: Path, whole: bool = False) -> None:
         answers = np.arange(made.rows) * 7 - 5
         self.plan, self.folder = made, folder
-        release = Release(Measurements(made, answers), {"entry": 3, "head": "0123456789abcdef" * 4})
+        words = WORDS if made.workload.schema == DIVIDED else Words()
+        release = Release(Measurements(made, answers), {"entry": 3, "head": "0123456789abcdef" * 4}, words)
         if whole:
             first = made.workload.schema.attributes[0]
             release = release.whole(records=90, impossible=[{first.name: [first.labels[0]]}])
@@ -224,8 +297,8 @@ class Artifact:
         digests = {each: hashlib.sha256(content).hexdigest() for each, content in files.items()}
         (self.folder / "SHA256SUMS").write_text(checksums_text(digests))
 
-    def use(self) -> None:
-        """Everything that is done with an artifact."""
+    def use(self, random: Random) -> None:
+        """Everything that is done with an artifact, and some of the exports."""
         checks = verify(self.folder)
         broken = [check for check in checks if "the artifact is broken" in check.detail]
         if broken:
@@ -244,12 +317,27 @@ class Artifact:
             attribute = found.workload.schema.attributes[0]
             found.query({attribute.name: attribute.labels[0]})
             found.to_xarray(next(iter(found.workload)))
-            for kind in ("csv", "json-stat", "xlsx"):
-                target = self.folder.parent / f"export.{kind}"
-                target.unlink(missing_ok=True)
-                export(found, target, format=kind)
         except PrivcubeError:
-            pass
+            return
+        label = {attribute.name: attribute.labels[0]}
+        asked: list[Callable[[], object]] = [
+            lambda: found.share(label),
+            lambda: found.quantile(attribute.name),
+            *(partial(found.mean, measure, label) for measure in found.workload.schema.measures),
+            *(partial(found.query, label, measure=measure) for measure in found.workload.schema.measures),
+            *(partial(self._export, found, kind) for kind in random.sample(EXPORTS, 3)),
+        ]
+        for one in asked:
+            with suppress(PrivcubeError):
+                one()
+
+    def _export(self, found: Release, kind: str) -> None:
+        target = self.folder.parent / "export"
+        export(found, target, format=kind)
+        if target.is_dir():
+            shutil.rmtree(target)
+        else:
+            target.unlink()
 
     def _seen(self, found: Release) -> bool:
         """Whether a release with the same content was used before: a change to another file leads to the same."""
@@ -274,10 +362,13 @@ def as_plan(made: Plan, random: Random) -> None:
     document = {**mutated(document, random), **spared}
     found = Plan.from_json(json.dumps({**document, "digest": _digest(document)}))
     verify_privacy(found)
-    release(found, RECORDS.select(list(found.workload.schema.names)))
+    person = None if found.guarantee.max_rows_per_person == 1 else "a"
+    release(found, RECORDS, person=person)
 
 
-RECORDS = pa.table({"age": [1, 7], "sex": ["F", "M"], "code": [0, 2], "a": [0, 1], "b": [3, 1]})
+RECORDS = pa.table(
+    {"age": [1, 7], "sex": ["F", "M"], "code": [0, 2], "a": [0, 1], "b": [3, 1], "days": [2.5, None], "pay": [0.1, 5]}
+)
 
 
 def as_spec(random: Random) -> None:
@@ -286,9 +377,18 @@ def as_spec(random: Random) -> None:
         text = tomli_w.dumps(document)
     except (TypeError, ValueError, RecursionError):  # null, lone surrogates, or too deep: no TOML
         return
-    spec = Spec.from_toml(text)
+    used(Spec.from_toml(text))
+
+
+def used(spec: Spec) -> None:
+    """What is done with a spec."""
     if spec.workload.cells < 10_000:
-        plan(spec.workload, spec.guarantee, spec.options.strategy)
+        made = plan(spec.workload, spec.guarantee, spec.options.strategy)
+        spec.words.require_fits(made.workload)
+        if made.rows < 1_000:
+            answers = Measurements(made, np.arange(made.rows) * 7 - 5)
+            Release(answers, words=spec.words, facts=Facts(spec.known.records, spec.known.impossible)).values(())
+    Spec.from_toml(spec.to_toml())
 
 
 # Small documents that ask for much
@@ -362,7 +462,7 @@ def bombs(artifact: Artifact) -> Iterator[tuple[str, Callable[[], None]]]:
 
         def explode(document: dict[str, Any] = document) -> None:
             artifact.write("plan.json", document)
-            artifact.use()
+            artifact.use(Random(0))
             Plan.from_json(json.dumps({**document, "digest": _digest(document)}))
 
         yield f"plan {number}", explode
@@ -383,7 +483,9 @@ def main(seed: str, mutants: int) -> None:
         artifacts = [Artifact(made, Path(place) / str(number)) for number, made in enumerate(plans)]
         artifacts += [Artifact(plans[number], Path(place) / f"whole {number}", whole=True) for number in (0, 1, 4)]
         for artifact in artifacts:
-            artifact.use()
+            artifact.use(random)
+            artifact.used.clear()
+        used(Spec.from_toml(SPEC))  # what is mutated must be sensible
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for what, attempt in [*bombs(artifacts[4]), *mutants_of(artifacts, random, mutants)]:
             try:
@@ -403,7 +505,7 @@ def main(seed: str, mutants: int) -> None:
 def mutants_of(artifacts: list[Artifact], random: Random, count: int) -> Iterator[tuple[str, Callable[[], None]]]:
     for number in range(count):
         artifact = random.choice(artifacts)
-        kind = random.choice(("plan", "plan", "plan", "release", "index", "--plan", "--plan", "spec", "spec"))
+        kind = random.choice(("plan", "plan", "plan", "release", "index", "words", "--plan", "--plan", "spec", "spec"))
         yield f"mutant {number}, {kind}", partial(attempted, kind, artifact, random)
 
 
@@ -413,8 +515,8 @@ def attempted(kind: str, artifact: Artifact, random: Random) -> None:
     elif kind == "--plan":
         as_plan(artifact.plan, random)
     else:
-        artifact.forge({"plan": "plan.json", "release": "release.json", "index": "tables.json"}[kind], random)
-        artifact.use()
+        artifact.forge({"index": "tables.json"}.get(kind, f"{kind}.json"), random)
+        artifact.use(random)
 
 
 if __name__ == "__main__":

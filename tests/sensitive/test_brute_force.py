@@ -1,0 +1,69 @@
+"""Prices by brute force: which records are tried, which grids are refused, and that each of both decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from privcube import Attribute, Measure, PureDP, Schema, Workload, errors, plan
+from privcube.sensitive import brute_force
+from privcube.sensitive.brute_force import verify_by_brute_force
+from privcube.sensitive.measures.dividing import Divided
+
+DAYS = Measure("days", low=0, high=8, step=1, knots=[2], missing="category")  # 6 parts: thirds, and sixths above 2
+
+
+def test_a_plain_record_adds_one_to_one_cell() -> None:
+    assert np.array_equal(brute_force._adds(Attribute("a", size=3)), np.eye(3))
+    assert np.array_equal(brute_force._adds(Attribute("a", values=["x"])), [[1]])
+
+
+def test_a_divided_record_is_tried_at_all_knots_and_at_two_points_between_them() -> None:
+    """Points 1, 3, 4, 5, 6 and 7 lie between knots: the first is tried, and 5, in the middle; half of both go on."""
+    added = [each.tolist() for each in brute_force._adds(DAYS)]
+    assert added == [*(6 * np.eye(4)).tolist(), [3, 3, 0, 0], [0, 3, 3, 0]]
+
+
+def test_a_grid_without_points_between_its_knots_has_only_those() -> None:
+    added = brute_force._adds(Measure("x", low=0, high=2, step=1, knots=[1]))
+    assert np.array_equal(added, np.eye(3))
+
+
+def test_records_at_knots_are_told_from_the_others() -> None:
+    schema = Schema([Attribute("a", size=2), DAYS])
+    made = plan(Workload.tables(schema, ["a x days"]), PureDP(1), "marginals")
+    columns, at_knots = brute_force._columns(made)
+    assert (len(columns), len(at_knots)) == (2 * 6, 2 * 4)
+    assert all(sum(map(int, np.concatenate(column))) == 6 for column in columns)
+    assert sorted(tuple(np.concatenate(column)) for column in at_knots) == sorted(map(tuple, 6 * np.eye(8, dtype=int)))
+
+
+WRONG = {
+    "a cell for too few codes": lambda own: replace(own, cell=own.cell[:-1]),
+    "parts for too few codes": lambda own: replace(own, more=own.more[:-1]),
+    "parts below 0": lambda own: replace(own, more=np.where(own.more == 3, -1, own.more)),
+    "more parts than there are": lambda own: replace(own, more=np.where(own.more == 3, 7, own.more)),
+    "parts beyond the last cell": lambda own: replace(own, cell=np.where(own.more == 3, 3, own.cell)),
+    "a cell beyond the last one": lambda own: replace(own, cell=np.where(own.more == 0, own.cell + 4, own.cell)),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_grid_is_refused_whatever_the_size_of_the_domain(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    true = Divided.of
+    brute_force._check_divided(DAYS)
+    brute_force._check_divided(Attribute("a", size=2))
+    for others in (2, 1_000):
+        made = plan(Workload.tables(Schema([Attribute("a", size=others), DAYS]), ["a x days"]), PureDP(1), "marginals")
+        verify_by_brute_force(made)
+        with monkeypatch.context() as patch:
+
+            def changed(attribute: Attribute) -> Divided | None:
+                own = true(attribute)
+                return None if own is None else WRONG[wrong](own)
+
+            patch.setattr(Divided, "of", changed)
+            with pytest.raises(errors.PlanError, match=r"measure 'days'.*all parts of a record in its cells"):
+                verify_by_brute_force(made)
