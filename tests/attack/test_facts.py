@@ -80,11 +80,18 @@ def test_facts_that_cannot_be_are_refused_before_the_charge(place: Path, facts: 
     assert not (place / "out").exists()
 
 
-def test_a_release_whose_whole_numbers_fail_is_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [QueryError("impossible", expected="some combination that can occur"), ValueError("a mistake"), MemoryError()],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_a_release_whose_whole_numbers_fail_is_kept(
+    failure: Exception, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It was paid for, and the noise cannot be drawn again."""
 
     def fail(*given: object) -> None:
-        raise QueryError("impossible", expected="some combination that can occur")
+        raise failure
 
     monkeypatch.setattr(whole_release, "find_records", fail)
     said = released(place)
@@ -93,6 +100,12 @@ def test_a_release_whose_whole_numbers_fail_is_kept(place: Path, monkeypatch: py
     found = pc.Release.open(place / "out")
     assert not isinstance(found, WholeRelease)
     assert all(check.passed for check in pc.verify(place / "out"))
+
+
+def test_whole_numbers_of_the_total_alone() -> None:
+    made = pc.plan(pc.Workload.tables(SCHEMA, [()]), pc.PureDP(1), "marginals")
+    found = pc.Release(Measurements(made, np.array([7]))).whole("fast")
+    assert (found.counts(()).tolist(), found.records(form="pyarrow").to_pydict()) == (7, {"count": [7]})
 
 
 def release_of(answers: np.ndarray) -> pc.Release:

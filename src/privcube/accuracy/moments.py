@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final, Literal
 
 import numpy as np
@@ -47,6 +48,7 @@ def discrete_laplace_variance(scale: float) -> float:
     return 1 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0
 
 
+@lru_cache(maxsize=4096)
 def discrete_gaussian_variance(variance: float) -> float:
     """The sum of k^2 exp(-k^2/(2 v)) divided by the sum of exp(-k^2/(2 v)); equal to v unless v is tiny.
 
@@ -84,6 +86,7 @@ def drawn_variance(noise: DrawKind, parameter: float) -> float:
     return discrete_gaussian_variance(parameter) if noise == "discrete_gaussian" else parameter
 
 
+@lru_cache(maxsize=4096)
 def fourth_cumulant(noise: DrawKind, parameter: float) -> float:
     """The fourth cumulant of a draw: 0 for normal noise, 3 times the squared variance for continuous Laplace noise.
 

@@ -187,9 +187,14 @@ def as_specified(release: Release, spec: Spec, progress: Progress = silent) -> t
             found = WholeRelease.of(kept, whole.effort, progress)
             found = found.with_intervals() if whole.count_intervals else found
             kept = found if whole.records else found.without_records()
-    except PrivcubeError as problem:
+    except Exception as failure:  # whatever it is, a mistake of ours or too little memory, the release is kept
         missing = "whole numbers" if kept is not release or not facts_of(spec) else "what is known"
         note = f"The release was charged, and published without {missing}; `privcube whole` adds them."
+        problem = failure
+        if not isinstance(problem, PrivcubeError):
+            expected = f"a search without a mistake of ours (please report it: {type(failure).__name__})"
+            problem = QueryError(missing, expected=expected)
+            problem.__cause__ = failure
         problem.add_note(Told(note))
         return kept, problem
     return kept, None
