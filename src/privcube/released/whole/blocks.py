@@ -21,6 +21,7 @@ from privcube.released.whole.goals import Goals, Residual
 from privcube.released.whole.records import Codes, Grid
 
 _TOTAL: Final = 100.0  # times its own weight: records that fit positive noise would else make the total grow
+_HARDLY: Final = 1e-9  # of the largest pull: of coordinates that no number of a table depends on
 _MATRIX: Final = 64  # rows of a product of several attributes' transforms: empirically a good size
 
 
@@ -125,6 +126,7 @@ class Problem:
         self.estimate = np.concatenate([goal.estimate for goal in found])
         self.metric = np.concatenate([goal.metric for goal in found])
         self.pull = np.where(np.repeat([not residual for residual in order], lengths), _TOTAL, 1.0) * self.metric
+        self.pull = np.maximum(self.pull, _HARDLY * self.pull.max())  # of what ranges tell nothing about, too
         self.variance = np.repeat([goal.variance for goal in found], lengths)
         self.order = np.repeat([len(residual) for residual in order], lengths)
         spread = [prod([float(goals.attributes[at].cells) for at, _ in residual]) for residual in order]

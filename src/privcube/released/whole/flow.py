@@ -64,7 +64,7 @@ def flow(problem: Problem, impossible: Impossible, most: int, random: Generator,
     apart_first = [np.log(new / old) for new, old in zip(first_shares(copy), shares, strict=True)]
     more_records = np.log(max(copy.total, 1.0) / records)
     theta, other = np.zeros(len(fresh)), np.zeros(len(fresh))  # of the flow, and of its perturbed copy
-    deepest = problem.order == problem.order.max()
+    deepest = (problem.order == problem.order[problem.metric > 0].max()) & (problem.metric > 0)
     length = _FIRST / float(np.median((problem.metric * records / problem.dimension)[deepest]))
     curvature = Curvature(len(fresh))
     unfitted = float(np.sum(problem.metric * (2 * fresh**2 - problem.variance)))  # the risk of the estimates
