@@ -89,6 +89,7 @@ bench: $(VENV)/.development
 	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/counting.py
+	$(BIN)/python benchmarks/measures.py --spark
 	$(BIN)/python benchmarks/checking.py
 	$(BIN)/python benchmarks/sql_counting.py
 	$(BIN)/python benchmarks/spark_counting.py

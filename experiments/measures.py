@@ -51,7 +51,7 @@ SYSTEMS: Final = (
         name="privcube",
         script="sums_privcube.py",
         setting="a table of counts and one of sums per measure, planned together",
-        repetitions=40,
+        repetitions=20,
     ),
     Peer(
         name="split",
@@ -180,7 +180,7 @@ def _outcome(python: Path, system: Peer, job: dict[str, object], kept: Path | No
         before = json.loads(kept.read_text(encoding="utf-8"))
         made = [Outcome(**each) for each in before["outcomes"]] if before["asked"] == asked else []
     while (done := sum(len(each.releases) for each in made)) < wanted and all(each.status == OK for each in made):
-        part = {**job, "repetitions": min(ROUND, wanted - done)}
+        part = {**job, "repetitions": wanted if kept is None else min(ROUND, wanted - done)}
         made.append(run_script(python, SCRIPTS / system.script, part, LIMIT))
         if kept is not None:
             kept.parent.mkdir(parents=True, exist_ok=True)

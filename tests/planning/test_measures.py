@@ -80,3 +80,32 @@ def test_any_schema_with_measures(seed: int) -> None:
             values = found.values(table)
             assert np.all(np.isfinite(values.estimate))
             assert np.all(values.std_error >= 0)
+
+
+def cone(measures: int, height: float) -> tuple[float, float]:
+    """The variances of a count and of a contrast under the norm that favors the count (THEORY section 14)."""
+    t = np.linspace(0, 1, 20_001)
+    u = height - (height - 1) * t
+    factor = (measures + 2) * (measures + 3)
+    mean = np.trapezoid if hasattr(np, "trapezoid") else np.trapz
+    whole = mean(u**measures, t)
+    return factor * mean(t**2 * u**measures, t) / whole, factor * mean(u ** (measures + 2), t) / (3 * whole)
+
+
+def test_counts_within_one_and_a_half_of_their_error_would_cost_sums_more() -> None:
+    """What the guide says of several measures under a pure guarantee, and what a norm that favors counts would do."""
+    for measures, height, count, total, dearer in ((1, 1.0, 1.83, 158, 141), (2, 2.5, 2.24, 194, 275)):
+        of_count, of_contrast = cone(measures, height)
+        assert 50 * np.sqrt(of_count + of_contrast) == pytest.approx(dearer, rel=0.02)
+        many = Schema(
+            [
+                *Schema.from_sizes({"sex": 2, "education": 16}),
+                *(Measure(f"m{at}", low=0, high=100, step=1) for at in range(measures)),
+            ]
+        )
+        workload = Workload.tables(many, ["sex x education"]).with_sums()
+        errors = std_errors(plan(workload, PureDP(1)), list(workload))
+        assert errors == pytest.approx([count, *[total] * measures], rel=0.01)
+        if measures > 1:
+            assert np.sqrt(of_count) / 1.357 < 1.51
+    assert np.sqrt(cone(3, 3.0)).tolist() == pytest.approx([1.357 * 1.49, 7.79], rel=0.01)
