@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.cli.test_whole import SPEC as PEOPLE
 
 import privcube as pc
 from privcube.errors import PrivcubeError, QueryError, SpecError
@@ -18,28 +19,10 @@ from privcube.released.whole import search
 from privcube.released.whole.facts import Facts, checked_facts, impossible_cells
 from privcube.released.whole.release import WholeRelease
 
-SPEC = """
-[data]
-source = "people.csv"
-dataset = "people"
-[privacy]
-epsilon = "1"
-ledger = "ledger.db"
-total_epsilon = "1"
-[[attributes]]
-name = "sex"
-values = ["F", "M"]
-[[attributes]]
-name = "age"
-bins = [0, 15, 40, 100]
-[workload]
-all_kway = [1]
-[plan]
-strategy = "marginals"
-[output]
-whole_numbers = true
-effort = "fast"
-"""
+SPEC = (
+    PEOPLE.replace('total_epsilon = "9"', 'total_epsilon = "1"').replace("all_kway = [1, 2]", "all_kway = [1]")
+    + '[plan]\nstrategy = "marginals"\n[output]\nwhole_numbers = true\neffort = "fast"\n'
+)
 SCHEMA = pc.Schema([pc.Attribute("age", bins=[0, 15, 40]), pc.Attribute("sex", values=["F", "M"])])
 
 
