@@ -1,4 +1,7 @@
-"""A release with whole numbers: every table has a column `count` beside its estimates. Zone: RELEASED."""
+"""A release with whole numbers: every table has a column `count` beside its estimates. Zone: RELEASED.
+
+See THEORY section 5.3.
+"""
 
 from __future__ import annotations
 
