@@ -64,6 +64,16 @@ all_kway = [1, 2]
 strategy = "{strategy}"
 """
 PERSON = 'person = "id"\nmax_rows_per_person = 2'
+MEASURE = """
+[[measures]]
+name = "years"
+column = "age"
+low = 0
+high = 120
+step = 0.5
+missing = "category"
+overflow = "category"
+"""
 LEVELS = '[[attributes.levels]]\nname = "stage"\nbins = [0, 15, 120]\n'
 
 
@@ -101,6 +111,12 @@ CASES = {
             strategy="matrix",
         ),
         3,
+    ),
+    "persons, a measure": Case(
+        SPEC.format(
+            person=PERSON, privacy='epsilon = "1"\ntotal_epsilon = "3"', levels=MEASURE, strategy="marginals"
+        ).replace("all_kway = [1, 2]", 'all_kway = [1, 2]\nmeasures = ["years"]'),
+        2,
     ),
     "rows, a Gaussian matrix": Case(
         SPEC.format(person="", privacy='rho = "0.1"\ntotal_rho = "1"', levels="", strategy="matrix"), 2
@@ -217,15 +233,15 @@ def test_neighbors_give_the_same_bytes(here: Here, tmp_path: Path, entered: list
 def _require_within_sensitivity(plan: Plan, change: Any) -> None:
     """Laplace noise is made for a change in L1, Gaussian noise for one in L2 (orthonormal rows)."""
     start = 0
-    for group in plan.groups:
+    for group, parts in zip(plan.groups, plan.parts, strict=True):
         own = change[start : start + group_rows(plan.frame, group)].tolist()
         start += len(own)
         if isinstance(plan.guarantee, PureDP):
-            assert sum(map(abs, own)) <= largest_l1(plan.guarantee, group)
+            assert sum(map(abs, own)) <= largest_l1(plan.guarantee, group) * parts
         else:
             weights = row_weights(plan.frame, group)
             worth = sum(Fraction(moved**2, weight) for moved, weight in zip(own, weights, strict=True))
-            assert worth <= squared_l2(plan.guarantee, plan.frame, group)
+            assert worth <= squared_l2(plan.guarantee, plan.frame, group) * parts**2
     assert start == len(change)
 
 
