@@ -174,3 +174,19 @@ def test_exports_have_means_and_the_shares_that_are_asked_for(kind: str, tmp_pat
     with pytest.raises(errors.QueryError, match="attributes of a table"):
         pc.export(release, tmp_path / "other.csv", [("ward", "days")], shares="row")
     assert not (tmp_path / "other.csv").exists()
+
+
+@pytest.mark.parametrize("guarantee", [pc.PureDP(1), pc.ZCDP("0.2")], ids=str)
+def test_means_of_a_table_are_those_of_its_cells(guarantee) -> None:
+    """A table works out few laws for all its means; one by one each has its own."""
+    schema = pc.Schema([WARDS, pc.Attribute("c", size=3), DAYS])
+    data = pa.table({"ward": ["surgery", "medicine"] * 900, "c": [0, 1, 2] * 600, "days": [5, 20, 40, 70] * 450})
+    release = pc.release(pc.plan(pc.Workload.all_kway(schema, 2).with_sums(), guarantee), data)
+    table = release.table("ward x c x days")
+    for row in table.itertuples():
+        one = release.mean("days", {"ward": row.ward, "c": row.c})
+        assert row.mean == pytest.approx(one.estimate, rel=1e-9, nan_ok=True)
+        width = one.high - one.low
+        assert row.mean_low <= one.low + 0.02 * width
+        assert row.mean_high >= one.high - 0.02 * width
+        assert row.mean_high - row.mean_low <= 1.1 * width

@@ -13,19 +13,19 @@ See THEORY sections 11.3 and 14.
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
 from typing import Final
 
 import numpy as np
 
+from privcube.accuracy.intervals import ErrorLaw
 from privcube.accuracy.predictor import Predictor
 from privcube.algebra.lattice import Floats
 from privcube.model.attribute import Attribute
 from privcube.model.measures.measure import cell_weights
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table
-from privcube.released.ratios import Ratio, Ratios, share_of, shares_of
+from privcube.released.ratios import Ratio, Ratios, Variances, ratios_of, share_of, shares_of
 
 _MOST_ONE_BY_ONE: Final = 512  # means of a measure with more cells than its two ends
 
@@ -55,18 +55,57 @@ def means_of(predictor: Predictor, schema: Schema, table: Table, cells: Floats, 
     if part.tolist() == [0.0, 1.0] and whole.tolist() == [1.0, 1.0]:
         found = shares_of(predictor, asked, cells, (at,), confidence)
         return Ratios(*(_in_units(measure, np.take(each, 1, axis=at)) for each in _columns(found)))
-    shape = [size for place, size in enumerate(cells.shape) if place != at]
-    if math.prod(shape) > _MOST_ONE_BY_ONE:
+    shape = tuple([size for place, size in enumerate(cells.shape) if place != at])
+    variances = _variances(predictor, measure, table, at, shape)
+    if variances is None:
         return None
-    rows: list[list[float]] = []
-    for place in np.ndindex(*shape):
-        chosen = np.zeros(shape)
-        chosen[place] = 1.0
-        upper, every = (np.moveaxis(np.multiply.outer(chosen, own), -1, at) for own in (part, whole))
-        surer = 1 - (1 - confidence) / max(math.prod(shape), 1)
-        alone, together = (share_of(predictor, asked, cells, upper, every, sure) for sure in (confidence, surer))
-        rows.append([alone.estimate, alone.low, alone.high, together.low, together.high])
-    return Ratios(*(_in_units(measure, column.reshape(shape)) for column in np.array(rows).reshape(-1, 5).T))
+
+    def law_of(cell: int, of_part: float, of_whole: float) -> ErrorLaw:
+        return predictor.query_law(asked, _weights(shape, at, cell, of_part * part + of_whole * whole))
+
+    n, d = (np.tensordot(cells, own, axes=([at], [0])) for own in (part, whole))
+    found = ratios_of(n, d, variances, law_of, confidence)
+    return Ratios(*(_in_units(measure, column) for column in _columns(found)))
+
+
+def _variances(
+    predictor: Predictor, measure: Attribute, table: Table, at: int, shape: tuple[int, ...]
+) -> Variances | None:
+    """The variances of the parts above low, of counts, and their covariances, for every cell of the other attributes.
+
+    Cells whose sums and counts have equal variances are taken to have equal covariances, if two of each kind do. If
+    not, each is worked out by itself; None if they are too many for that.
+    """
+    asked, (part, whole) = cells_of(table), part_and_whole(measure)
+    counts = tuple([Axis(measure.name, queries="count") if place == at else entry for place, entry in enumerate(table)])
+    known = np.stack([np.squeeze(predictor.variances(own), axis=at).ravel() for own in (table, counts)])
+    scaled = np.round(known / np.maximum(known.max(axis=1, keepdims=True), 1e-300), 9)
+    _, kind = np.unique(scaled, axis=1, return_inverse=True)
+    kind = kind.ravel()
+
+    def worked_out(cell: int) -> list[float]:
+        laws = [predictor.query_law(asked, _weights(shape, at, cell, own)) for own in (part, whole, part + whole)]
+        numerator, denominator, both = (law.variance for law in laws)
+        return [numerator, (both - numerator - denominator) / 2, denominator]
+
+    found = np.zeros((3, known.shape[1]))
+    for own in range(int(kind.max(initial=-1)) + 1):
+        places = np.flatnonzero(kind == own)
+        first, last = (np.array(worked_out(int(place))) for place in (places[0], places[-1]))
+        if not np.allclose(first, last, rtol=1e-7, atol=1e-12):
+            if known.shape[1] > _MOST_ONE_BY_ONE:
+                return None
+            found = np.array([worked_out(cell) for cell in range(known.shape[1])]).T
+            break
+        found[:, places] = first[:, None]
+    return Variances(*found.reshape(3, *shape))
+
+
+def _weights(shape: tuple[int, ...], at: int, cell: int, own: Floats) -> Floats:
+    """Weights on a table with the cells of a measure: these, in one cell of the other attributes."""
+    chosen = np.zeros(shape)
+    chosen.flat[cell] = 1.0
+    return np.moveaxis(np.multiply.outer(chosen, own), -1, at)
 
 
 def mean_of(

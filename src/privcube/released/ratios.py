@@ -180,6 +180,18 @@ def shares_of(predictor: Predictor, table: Table, estimate: Floats, over: tuple[
     return Ratios(np.clip(ratio, 0, 1), *alone, *together)
 
 
+def ratios_of(numerator: Floats, denominator: Floats, variances: Variances, law_of: LawOf, confidence: float) -> Ratios:
+    """Ratios of arrays of numbers, from 0 to 1; the law of a numerator and its denominator with weights is `law_of`."""
+    factors, size = _Factors.of(variances, law_of), max(numerator.size, 1)
+    alone, together = (
+        _intervals(numerator, denominator, variances, factors.near(variances, known_confidence(sure)))
+        for sure in (confidence, 1 - (1 - confidence) / size)
+    )
+    unknown = np.full(numerator.shape, np.nan)
+    ratio = np.divide(numerator, denominator, out=unknown, where=np.isfinite(alone[0]))
+    return Ratios(np.clip(ratio, 0, 1), *alone, *together)
+
+
 def share_of(
     predictor: Predictor, table: Table, estimate: Floats, part: Floats, whole: Floats, confidence: float
 ) -> Share:
@@ -197,6 +209,7 @@ def share_of(
     return Share(ratio, float(low), float(high), known_confidence(confidence))
 
 
+LawOf = Callable[[int, float, float], ErrorLaw]  # of cell, times a number, plus its whole times another
 Factor = Callable[[Floats | None], Floats]  # k for every ratio, or, for None, that of the denominator alone
 
 
@@ -231,7 +244,7 @@ class _Factors:
     kind_of: Integers | None  # per cell; None if there are too many kinds, so that each cell takes the largest k
 
     @classmethod
-    def of(cls, variances: Variances, law_of: Callable[[int, float, float], ErrorLaw]) -> _Factors:
+    def of(cls, variances: Variances, law_of: LawOf) -> _Factors:
         """Laws for cells with different variances, given that of a number and its sum with these weights."""
         triples = np.stack([variances.numerator, variances.covariance, variances.denominator]).reshape(3, -1)
         scaled = np.round(triples / np.maximum(np.abs(triples).max(axis=1, keepdims=True), 1e-300), 9)
