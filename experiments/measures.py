@@ -64,7 +64,7 @@ SYSTEMS: Final = (
         script="sums_opendp.py",
         versions=("opendp[polars]==0.16.0",),
         setting="`len` and `sum` in one `group_by`, calibrated by the library",
-        repetitions=20,
+        repetitions=10,
     ),
     Peer(
         name="PipelineDP",
@@ -224,8 +224,8 @@ def section(folder: Path) -> str:
         "Counts, sums and means of Adult by sex and education, 32 groups. Age is taken to be from 17 to 90, hours per "
         "week from 0 to 100, capital gain from 0 to 100,000: the same bounds for all systems, as well as the guarantee "
         "and the neighbors. Every system publishes the counts and the sums of all measures named, with one budget, in "
-        "the best way that it documents; a mean is the ratio of both. *Even split* is no system: counts and sums with "
-        "an equal part of the budget each.",
+        "the best way that it documents; a mean is the ratio of both, with a count of at least 1 and sums taken around "
+        "the middle of the bounds. *Even split* is no system: counts and sums with an equal part of the budget each.",
     ]
     if rows and rows[0]["data"] == STAND_IN:
         lines.append("**The records of Adult were not at hand: the figures are for made-up ones.**")
@@ -246,7 +246,9 @@ def section(folder: Path) -> str:
             table.append(f"| {_SHOWN.get(system.name, system.name)} | " + " | ".join(cells) + " |")
         lines.append("\n".join(table))
     lines.append(_verdict(rows))
+    made = {row["system"]: row["releases"] for row in rows if row["status"] == OK}
     lines.append(
+        f"Releases: {', '.join(f'{_SHOWN.get(name, name)} {count}' for name, count in made.items())}. "
         "Root mean square errors over groups and releases; means are moved into the bounds. The smallest groups, of "
         "some ten people, decide the error of means. "
         + " ".join(f"{each.name}: {each.setting}." for each in SYSTEMS[2:])

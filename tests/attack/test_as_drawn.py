@@ -31,7 +31,7 @@ from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import Guarantee
 from privcube.planning.search.closed_form import Choices
 from privcube.planning.search.gram import GramForm
-from privcube.planning.steps import plan_of
+from privcube.planning.steps import plan_of, with_bundles
 from privcube.sensitive import brute_force, gate
 from privcube.sensitive.gate import verify_by_brute_force
 from privcube.strategies.proposal import Proposal
@@ -212,6 +212,12 @@ def gram_below_a_level() -> Plan:
     return plan_of(workload, PureDP(1), OPTIONS, proposal)
 
 
+def rounded_bundle(guarantee: PureDP) -> Plan:
+    """All pairs in one bundle, with noise in real numbers."""
+    made = with_bundles(plan(KWAY, guarantee, "marginals"), [[0, 1], [2]])
+    return replace(made, laws=("rounded_max_norm", "max_norm"))
+
+
 MADE: dict[str, Callable[[], Plan]] = {
     "Gram below a level": gram_below_a_level,
     "Gram": lambda: of_law("Gram", SIZES, PAIRS, PureDP(1)),
@@ -221,6 +227,8 @@ MADE: dict[str, Callable[[], Plan]] = {
     ),
     "section": lambda: of_law("section", SIZES, SINGLES, PureDP(2)),
     "section in slices": lambda: of_law("section", SIZES, [("a", "b"), ("a", "c")], PureDP("0.3"), (0,)),
+    "rounded max-norm": lambda: rounded_bundle(PureDP(1)),
+    "rounded max-norm, persons": lambda: rounded_bundle(PureDP("0.01", max_rows_per_person=4)),
     "search": lambda: plan(KWAY, PureDP(1), "fourier"),
     "levels": lambda: plan(CROSSED, PureDP(1), "marginals"),
     "levels, Gaussian": lambda: plan(CROSSED, ZCDP("0.5"), "residual"),
@@ -277,6 +285,7 @@ FORGED: dict[str, tuple[str, dict[str, object]]] = {
     "shares": ("Gram", {"shares": (1, 2**64), "denominator": 1 + 2**64}),
     "shares of the section": ("section", {"shares": (2**64, 1), "denominator": 1 + 2**64}),
     "max-norm in the place of a section": ("section", {"laws": ("max_norm", "max_norm")}),
+    "rounded max-norm in the place of a section": ("section", {"laws": ("rounded_max_norm", "max_norm")}),
 }
 
 
@@ -304,6 +313,7 @@ REFUSED: dict[str, tuple[str, dict[str, object]]] = {
     "a law too many": ("Gram", {"laws": (Gram((1, 1, 1, 1)), "max_norm", "section")}),
     "shares above the denominator": ("Gram", {"shares": (1, 1), "denominator": 1}),
     "another guarantee": ("Gram", {"guarantee": ZCDP(1)}),
+    "a rounded bundle of one group": ("section", {"laws": ("max_norm", "rounded_max_norm")}),
     "a law that nobody knows": ("section", {"laws": ("max_norms", "max_norm")}),
 }
 
