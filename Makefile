@@ -91,6 +91,7 @@ bench: $(VENV)/.development
 	$(BIN)/python benchmarks/counting.py
 	$(BIN)/python benchmarks/measures.py --spark
 	$(BIN)/python benchmarks/checking.py
+	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/sql_counting.py
 	$(BIN)/python benchmarks/spark_counting.py
 

@@ -72,9 +72,10 @@ class Watched:
         """By how many pixels the page is wider than the window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
-    def barriers(self) -> list[str]:
-        """What axe-core calls serious or critical."""
-        found = Axe().run(self.page)["violations"]
+    def barriers(self, *rules: str) -> list[str]:
+        """What axe-core calls serious or critical, by all rules or by some."""
+        options: dict[str, Any] = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+        found = Axe().run(self.page, options=options)["violations"]
         bad = [each for each in found if each["impact"] in ("serious", "critical")]
         return [f"{each['id']}: {[node['target'] for node in each['nodes']][:3]}" for each in bad]
 

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.xdist_group("browser")
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_serious_barrier(watch: Watch, address: str, scheme: str) -> None:
+    """In the dark only colors differ, so that only contrast is looked at again."""
     seen = watch(scheme=scheme)
     for place in (
         "axes=1,0&picks=0,0;1,1",
@@ -20,7 +21,7 @@ def test_axe_finds_no_serious_barrier(watch: Watch, address: str, scheme: str) -
     ):
         seen.page.goto("about:blank")
         seen.open(f"{address}#{place}")
-        assert seen.barriers() == [], place
+        assert seen.barriers(*(() if scheme == "light" else ("color-contrast",))) == [], place
 
 
 def test_the_keyboard_reaches_everything(watch: Watch, address: str) -> None:

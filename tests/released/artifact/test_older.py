@@ -13,6 +13,7 @@ from privcube.errors import ArtifactError
 from privcube.released.artifact.folder import CHECKSUMS, checksums_text
 from privcube.released.artifact.manifest import FORMAT
 from privcube.released.artifact.store import MANIFEST
+from privcube.released.explorer.release_site import release_site
 
 
 @pytest.fixture
@@ -48,6 +49,11 @@ def test_it_is_read_and_its_tables_follow_from_the_measurements(older: Path) -> 
     release = pc.Release.open(older)
     assert release.table("sex")["estimate"].sum() == pytest.approx(release.query({}).estimate)
     assert release.words == pc.Words()
+
+
+def test_explore_says_what_to_do(older: Path) -> None:
+    with pytest.raises(ArtifactError, match="save it"):
+        release_site(older)
 
 
 def test_a_changed_measurement_is_noticed(older: Path) -> None:

@@ -21,7 +21,7 @@ from privcube.errors import ArtifactError, Plain
 from privcube.model.measures.measure import measure_of
 from privcube.model.plan import Plan
 from privcube.released.artifact.folder import CHECKSUMS, LARGEST_DOCUMENT, TABLES, Contents
-from privcube.released.artifact.manifest import stated_in
+from privcube.released.artifact.manifest import FORMAT, older_format, stated_in
 from privcube.released.artifact.parquet_form import read_parquet
 from privcube.released.artifact.store import INDEX, MANIFEST, PLAN, STATEMENT, WORDS, read_plan, read_words
 from privcube.released.artifact.table_files import TableWriter, file_stems
@@ -45,6 +45,9 @@ def release_site(folder: str | Path) -> Site:
 class _Tables:
     def __init__(self, contents: Contents) -> None:
         self._contents, self._lock = contents, Lock()
+        older = older_format(contents.document(MANIFEST))
+        if older is not None:
+            raise ArtifactError(MANIFEST, expected=f"the format {FORMAT!r}: open the release and save it", given=older)
         for name in (PLAN, MANIFEST, STATEMENT, WORDS, INDEX[1]):
             _require_unchanged(contents, name)
         self._plan: Plan = read_plan(contents)

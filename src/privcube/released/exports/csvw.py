@@ -6,6 +6,8 @@ See https://www.w3.org/TR/tabular-metadata. The CSV files are those of an artifa
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from privcube.progress import WRITING, Progress, told
@@ -17,6 +19,7 @@ from privcube.released.presentation.tables import number_titles
 from privcube.released.release import Release, TableValues
 from privcube.released.values import taken_in
 
+_PLAIN: Final = re.compile("[a-z][a-z0-9_]*")
 METADATA: Final = "csv-metadata.json"
 _TERMS: Final = {
     "description": "dc:description",
@@ -61,11 +64,23 @@ def _columns(release: Release, values: TableValues, shown: Any) -> list[dict[str
     by_type = {"int64": "integer", "double": "number", "bool": "boolean"}
     return [
         {
-            "name": own.lower(),
+            "name": own,
             "titles": name,
             "datatype": "string" if name == RELIABILITY else by_type.get(str(shown[name].type), "string"),
             "required": str(shown[name].type) != "double",
             **({"dc:description": titles[name]} if name in titles else {}),
         }
-        for own, name in zip(identifiers(header), header, strict=True)
+        for own, name in zip(_names(header), header, strict=True)
     ]
+
+
+def _names(header: Sequence[str]) -> list[str]:
+    """Names of columns, none of which is the title of another: readers look for both in a header.
+
+    >>> _names(["reliability_", "A b", "a_b", "reliability"])
+    ['reliability_', 'a_b_2', 'a_b', 'reliability']
+    """
+    kept = [name for name in header if _PLAIN.fullmatch(name)]
+    others = [name for name in header if name not in kept]
+    made = dict(zip(others, identifiers(others, kept), strict=True))
+    return [made[name].lower() if name in made else name for name in header]

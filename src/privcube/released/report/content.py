@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 from privcube.released.artifact.manifest import manifest
 from privcube.released.artifact.statements import account, in_words, mechanism, not_promised, post_processing
 from privcube.released.exports.notes import about, notes, title_of
+from privcube.released.labels import MEANS
 from privcube.released.presentation.codebook import codebook_rows
 from privcube.released.presentation.numbers import RELIABILITY, percent_of_error
 from privcube.released.presentation.tables import PublishedTable
@@ -29,6 +31,7 @@ _GLOSSARY: Final = {
     "Estimate": "the published number. It is right on average, and may be negative or fractional.",
     "Holds zero": "zero lies in the interval: the true number may well be zero.",
     "Interval": "from a lower to an upper end; it contains the true number with the stated probability.",
+    "Mean": "the sum of a measure over the number of records; not determined where there may be none.",
     "Interval for all at once": "wider; with the stated probability, all of a table contain their true numbers.",
     "Noise": "random numbers that were added to counts before anything was published, and never removed.",
     "Plan": "what was counted and how much noise was added, fixed before any record was read.",
@@ -137,7 +140,13 @@ def _with_margin(table: PublishedTable, cell: int) -> str:
 
 def _grid(table: PublishedTable) -> list[Block]:
     cross = cross_tab(table)
-    if cross is not None and len(cross.across.codes) <= _WIDEST_CROSS and len(cross.cells) <= _MOST_ROWS:
+    averaged = "mean" in table.numbers  # a table of sums has means, which need columns of their own
+    if (
+        cross is not None
+        and not averaged
+        and len(cross.across.codes) <= _WIDEST_CROSS
+        and len(cross.cells) <= _MOST_ROWS
+    ):
         corner = f"{cross.down.title} / {cross.across.title}"
         rows = [
             (label, *(_with_margin(table, cell) for cell in cells))
@@ -147,7 +156,8 @@ def _grid(table: PublishedTable) -> list[Block]:
         return [Grid((corner, *cross.across.labels), tuple(rows), 1, tuple(trust))]
     shown = long_rows(table, _MOST_ROWS)
     counted = "count" in table.numbers
-    header = [*(column.title for column in table.columns), "Estimate", "Interval, 95 %", "Reliability"]
+    means = ["Mean", "Its interval, 95 %"] if averaged else []
+    header = [*(column.title for column in table.columns), "Estimate", "Interval, 95 %", *means, "Reliability"]
     if counted:
         header.insert(len(table.columns), "Count")
     rows = [tuple(_line(table, labels, cell, counted)) for labels, cell in shown]
@@ -163,7 +173,17 @@ def _line(table: PublishedTable, labels: list[str], cell: int, counted: bool) ->
     numbers: dict[str, Any] = table.numbers
     ends = [number_text(float(numbers[name][cell]), table.decimals) for name in ("estimate", "low", "high")]
     whole = [f"{int(numbers['count'][cell]):,}"] if counted else []
-    return [*labels, *whole, ends[0], f"{ends[1]} to {ends[2]}", RELIABILITY[table.trust[cell]]]
+    mean = _mean(table, cell) if "mean" in numbers else []
+    return [*labels, *whole, ends[0], f"{ends[1]} to {ends[2]}", *mean, RELIABILITY[table.trust[cell]]]
+
+
+def _mean(table: PublishedTable, cell: int) -> list[str]:
+    """A mean and its interval; it is not determined where there may be no records."""
+    found = [float(table.numbers[name][cell]) for name in MEANS]
+    if not all(map(math.isfinite, found)):
+        return ["not determined", ""]
+    estimate, low, high = (number_text(one, table.places["mean"]) for one in found)
+    return [estimate, f"{low} to {high}"]
 
 
 def _codebook(release: Release) -> Section:
