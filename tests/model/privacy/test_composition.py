@@ -222,3 +222,13 @@ def test_a_refusal_says_in_which_account_and_what_costs_less() -> None:
         remaining(ZCDP_ONE, [*spent, ApproxDP(rest.epsilon, rest.delta, calibration="exact")])
     with pytest.raises(errors.GuaranteeError, match="pure guarantee, as earlier pure releases leave nothing"):
         remaining(EXACT, [PureDP("0.9"), EXACT.with_amount("0.01")])
+
+
+@pytest.mark.parametrize("epsilon", ["0.9995", "9.995", "0.001", "12345"])
+def test_the_room_of_an_empty_ledger_has_all_four_digits(epsilon: str) -> None:
+    """At least a thousand steps up to the total, wherever it lies between powers of ten."""
+    total = ApproxDP(epsilon, "1e-6", calibration="exact")
+    found = room(Spending.of(total))
+    assert found is not None
+    assert Fraction(999, 1000) * total.epsilon < found.epsilon <= total.epsilon
+    assert epsilon == "12345" or found == total
