@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import privcube as pc
 from privcube.cli.main import cli
 from privcube.pipeline import ledger_objection, publish
+from privcube.released.whole.facts import Facts
 from privcube.released.whole.release import WholeRelease
 
 SPEC = """
@@ -101,6 +103,29 @@ def test_facts_of_a_spec_are_honored_later(place: Path) -> None:
     assert found.counts(("sex", "age"))[0, 2] == 0
     assert found.counts(("sex",)).sum() == found.facts.records == 40
     assert not (place / "new" / "records.parquet").exists()
+
+
+def test_facts_that_somebody_else_added_are_not_those_of_the_release(place: Path) -> None:
+    """They move all estimates, and everything else about the forged release is right."""
+    run("release", str(place / "spec.toml"))
+    honest = pc.Release.open(place / "out")
+    for number, facts in enumerate([Facts(records=90_000), Facts(impossible=[{"sex": ["F"]}])]):
+        honest.knowing(facts).save(place / f"forged-{number}")
+        honest.knowing(facts).whole("fast").save(place / f"whole-{number}")
+        for name in (f"forged-{number}", f"whole-{number}"):
+            assert all(check.passed for check in pc.verify(place / name))
+            forged = pc.Release.open(place / name)
+            assert not np.allclose(forged.values(("sex",)).estimate, honest.values(("sex",)).estimate, atol=5)
+            objection = ledger_objection(pc.Spec.read(place / "spec.toml"), forged, place / name, folder=place)
+            assert objection == "it was given facts that neither release 1 nor the spec states"
+
+
+def test_facts_of_the_spec_may_be_added_later(place: Path) -> None:
+    run("release", str(place / "spec.toml"))
+    run("whole", str(place / "out"), "--spec", str(place / "facts.toml"), "--output", str(place / "new"))
+    found = pc.Release.open(place / "new")
+    assert ledger_objection(pc.Spec.read(place / "facts.toml"), found, place / "new", folder=place) is None
+    assert ledger_objection(pc.Spec.read(place / "spec.toml"), found, place / "new", folder=place) is not None
 
 
 def test_specs_come_back(place: Path) -> None:

@@ -53,7 +53,7 @@ from privcube.released.artifact.statements import privacy_statement
 from privcube.released.labels import NUMBERS
 from privcube.released.release import Release, number_columns
 
-__all__ = ["adds_to", "artifact_digest", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
+__all__ = ["artifact_digest", "committed_before", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
 
 PAGE: Final = "index.html"
 STATEMENT: Final = "PRIVACY.md"
@@ -123,8 +123,8 @@ def is_unchanged(folder: Path, digest: str | None) -> bool:
         return False
 
 
-def adds_to(release: Release, digest: str | None) -> bool:
-    """Whether a release with whole numbers or facts has, without them, the bytes with this digest, written anew."""
+def committed_before(release: Release, digest: str | None) -> Release | None:
+    """What a release with whole numbers or facts was without them, if its bytes, written anew, have this digest."""
     from privcube.released.whole.release import WholeRelease
 
     plain = [release.facts] if isinstance(release, WholeRelease) else []
@@ -132,8 +132,8 @@ def adds_to(release: Release, digest: str | None) -> bool:
         with tempfile.TemporaryDirectory(prefix="privcube-") as folder:
             again = Release(release.measurements, release.provenance, release.words, facts)
             if stage(again, Path(folder) / f"again-{number}") == digest:
-                return True
-    return False
+                return again
+    return None
 
 
 def file_names(workload: Workload, whole: Mapping[str, Any] | None = None) -> list[str]:

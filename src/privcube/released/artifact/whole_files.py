@@ -19,7 +19,7 @@ import pyarrow.parquet
 
 from privcube.algebra.lattice import Floats, Integers
 from privcube.arrow import array_of, column_of
-from privcube.errors import ArtifactError, Plain
+from privcube.errors import ArtifactError, Plain, PrivcubeError
 from privcube.model.schema import Schema
 from privcube.model.workload import Table, Workload, table_cells
 from privcube.released.artifact.folder import TABLES, Contents
@@ -94,6 +94,14 @@ def known_document(release: Release) -> dict[str, Any] | None:
         for one in facts.impossible
     ]
     return {"records": facts.records, "impossible": impossible, "in_estimates": release.honors_facts}
+
+
+def has_facts(release: Release, facts: Facts) -> bool:
+    """Whether the facts of a release are these, however they are written."""
+    try:
+        return known_document(release) == known_document(release.knowing(facts))
+    except PrivcubeError:  # about another schema
+        return False
 
 
 def facts_in(stated: Mapping[str, Any]) -> Facts:
