@@ -25,7 +25,7 @@ from privcube.planning.planner import plan_as
 from privcube.progress import PLANNING, Progress, silent
 from privcube.released.artifact.manifest import amounts_text
 from privcube.released.artifact.rehearsal import rehearse
-from privcube.released.artifact.store import committed_before, is_unchanged, stage, synced_folder
+from privcube.released.artifact.store import bytes_objection, is_unchanged, stage, synced_folder
 from privcube.released.release import Release
 from privcube.released.whole.release import as_specified, checked_spec, facts_of
 from privcube.sensitive.engine import Ledger as AnyLedger
@@ -253,11 +253,8 @@ def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path 
 
     Formal guarantee. If None: the artifact's receipt is that of the ledger's release of that number, which the ledger
     charged for this plan and this guarantee, within its total; and the bytes of the artifact are those that the ledger
-    committed to before they were published; or those of the release without whole numbers or facts added later. Facts
-    that were added later are those of the spec: anybody could add others, and move all estimates by them.
+    committed to before they were published; or those of the release without whole numbers or facts added later.
     """
-    from privcube.released.artifact.whole_files import has_facts  # which loads pyarrow
-
     number, head, total = (made.provenance.get(name) for name in ("entry", "head", "total"))
     if head is None:
         return "the release was made without a ledger"
@@ -265,8 +262,6 @@ def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path 
     paid = {entry.head: entry for entry in status.entries}.get(head)
     if paid is None:
         return "the ledger does not contain the charge for this release: it is another ledger, or an old copy"
-    unchanged = is_unchanged(artifact, paid.artifact)
-    before = None if unchanged else committed_before(made, paid.artifact)
     found = {
         f"the receipt is that of release {paid.number}, not {number}": paid.number == number,
         f"release {number} was charged for another plan": paid.plan == made.plan.digest,
@@ -274,12 +269,9 @@ def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path 
         f"the ledger has another total, {status.total}": total == amounts_text(status.total),
         f"release {number} is {paid.state}: no bytes of it were ever published": paid.state
         in ("committed", "published"),
-        f"these are not the bytes of release {number}": unchanged or before is not None,
-        f"it was given facts that neither release {number} nor the spec states": before is None
-        or made.facts == before.facts
-        or has_facts(made, facts_of(spec)),
     }
-    return next((objection for objection, agrees in found.items() if not agrees), None)
+    objection = next((objection for objection, agrees in found.items() if not agrees), None)
+    return objection or bytes_objection(made, artifact, paid.artifact, facts_of(spec))
 
 
 def recover_ledger(spec: Spec, *, folder: Path = Path()) -> list[tuple[int, str]]:

@@ -52,8 +52,9 @@ from privcube.released.artifact.registry import registry_record
 from privcube.released.artifact.statements import privacy_statement
 from privcube.released.labels import NUMBERS
 from privcube.released.release import Release, number_columns
+from privcube.released.whole.facts import Facts
 
-__all__ = ["artifact_digest", "committed_before", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
+__all__ = ["artifact_digest", "bytes_objection", "is_unchanged", "open_release", "save", "stage", "synced_folder"]
 
 PAGE: Final = "index.html"
 STATEMENT: Final = "PRIVACY.md"
@@ -123,17 +124,24 @@ def is_unchanged(folder: Path, digest: str | None) -> bool:
         return False
 
 
-def committed_before(release: Release, digest: str | None) -> Release | None:
-    """What a release with whole numbers or facts was without them, if its bytes, written anew, have this digest."""
+def bytes_objection(release: Release, folder: Path, digest: str | None, known: Facts) -> str | None:
+    """Why the bytes of an artifact are not those with a digest; None if they are, or were before something was added.
+
+    Whole numbers may be added later, and the facts of the spec. Anybody could add others, and move all estimates.
+    """
+    from privcube.released.artifact.whole_files import has_facts
     from privcube.released.whole.release import WholeRelease
 
+    if is_unchanged(folder, digest):
+        return None
     plain = [release.facts] if isinstance(release, WholeRelease) else []
-    for number, facts in enumerate([*plain, *([None] if release.facts else [])]):
-        with tempfile.TemporaryDirectory(prefix="privcube-") as folder:
+    for number, facts in enumerate([*plain, *([Facts()] if release.facts else [])]):
+        with tempfile.TemporaryDirectory(prefix="privcube-") as place:
             again = Release(release.measurements, release.provenance, release.words, facts)
-            if stage(again, Path(folder) / f"again-{number}") == digest:
-                return again
-    return None
+            if stage(again, Path(place) / f"again-{number}") == digest:
+                added = f"it was given facts that neither release {release.provenance.get('entry')} nor the spec states"
+                return None if facts == release.facts or has_facts(release, known) else added
+    return f"these are not the bytes of release {release.provenance.get('entry')}"
 
 
 def file_names(workload: Workload, whole: Mapping[str, Any] | None = None) -> list[str]:
