@@ -5,7 +5,8 @@ exact optimum under Gaussian noise; ranges; a hundred attributes; and schemas on
 would take minutes and gigabytes, with processor time and peak memory, each in a process of its own. Figures to beat are
 those of ../shared/reference and the design pages: the least of HDMM, weighted supersets and bundles of Fourier
 coefficients. `python -m benchmarks.planning asked` compares plans of normal effort with what is asked of them, and
-simulated releases with their predictions; it fails if one is worse.
+simulated releases with their predictions; it fails if one is worse. Names of workloads after it ("NLTCS:Q2*") choose
+some of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 from experiments.data import workload
 
@@ -57,13 +59,15 @@ def pure(efforts: list[str]) -> None:
             print(line, flush=True)
 
 
-def asked() -> int:
+def asked(only: Sequence[str] = ()) -> int:
     """Plans of normal effort against what is asked of them, and releases of pure noise against their prediction."""
     missed = 0
     schemas = {"NLTCS": NLTCS, "Adult": ADULT, "3^10": pc.Schema.from_sizes({f"a{at}": 3 for at in range(10)})}
     print(f"{'workload':14}{'asked':>10}{'now':>10}{'ratio':>8}{'CPU s':>8}{'simulated / predicted':>24}")
     for data, most in ASKED.items():
         for name, bound in most.items():
+            if only and f"{data}:{name}" not in only:
+                continue
             wanted = workload(schemas[data], name)
             began = time.process_time()
             made = pc.plan(wanted, pc.PureDP(1), effort="normal")
@@ -155,8 +159,8 @@ def one(name: str, effort: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["one"]:
         one(*sys.argv[2:])
-    elif sys.argv[1:] == ["asked"]:
-        sys.exit(bool(asked()))
+    elif sys.argv[1:2] == ["asked"]:
+        sys.exit(bool(asked(sys.argv[2:])))
     else:
         asked()
         pure(sys.argv[1:] or ["fast", "normal"])

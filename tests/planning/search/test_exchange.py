@@ -51,7 +51,7 @@ def test_the_fitting_bundle_is_the_one_found_by_hand(way: int, share: float) -> 
         if by_hand and error(best) >= error(by_hand):
             break
         by_hand = best
-    found = fitted(choices, pool, choices.speaks(pool), precision, share)
+    found = fitted(choices, pool, choices.speaks(pool), precision, share, len(pool))
     assert error(list(found.bundle)) == pytest.approx(error(by_hand), rel=1e-12)
     own = precision + share**2 * says(choices, list(found.bundle), found.section)
     assert (choices.importance / own).sum() == pytest.approx(error(by_hand), rel=1e-12)

@@ -5,7 +5,8 @@ and linear prices, as in column generation for linear programs, never favor any 
 their budget to a new one: if it gets their share t, the error of the plan has the closed form
   sum_b k_b / (p_b + t^2 W_b),   p the precisions from the bundles that stay.
 The new bundle is built group by group, each time adding the group of a pool that lowers this error most, until none
-does. If the plan with settled budgets is better than before, the exchange is kept. Then the next one is tried.
+does. If the plan with settled budgets is better than before, the exchange is kept. Then the next one is tried. Bundles
+of more groups than there is time to add stay.
 
 See THEORY section 3.2.
 """
@@ -29,6 +30,7 @@ _OF_POOL: Final = 2e-6
 _JOIN: Final = 150e-6
 SETTLING: Final = 120e-9
 _JOINS: Final = 40  # groups that there must be time to add; a pool too large for that is cut
+_PASSED: Final = 2e-6  # seconds, for a bundle or two that are not exchanged
 _SETTLED: Final = 60  # rounds of adapting budgets, empirically enough to settle them
 _LEAST_GAIN: Final = 1e-5  # relative; an exchange that gains less is not worth the time
 _LEAST_SHARE: Final = 1e-3  # of the budget; bundles below it are dropped, as they hardly matter
@@ -61,10 +63,14 @@ def exchanged(
     untried = _ones_and_pairs(shares[kept:])
     while seconds > 0 and (gone := next(untried, None)) is not None:
         check()
+        most = int(seconds / join)  # groups that there is time to add
+        if sum(len(bundles[at].bundle) for at in gone) > most:
+            seconds -= _PASSED
+            continue
         stay = np.setdiff1d(np.arange(len(bundles)), gone)
         left = np.concatenate([np.arange(kept), kept + stay])
         share = float(shares[kept + gone].sum())
-        fitting = fitted(choices, pool, speaks, shares[left] ** 2 @ says[left], share)
+        fitting = fitted(choices, pool, speaks, shares[left] ** 2 @ says[left], share, most)
         seconds -= join * (len(fitting.bundle) + 1) + SETTLING * says.size
         others = [*(bundles[at] for at in stay), fitting]
         tried = _settled(choices, others, fixed, np.append(shares[left], share))
@@ -89,15 +95,17 @@ def nearby(choices: Choices, groups: Iterable[Choice]) -> list[Choice]:
     return list(dict.fromkeys([*own, *other]))
 
 
-def fitted(choices: Choices, pool: Sequence[Choice], speaks: Floats, precision: Floats, share: float) -> Lawful:
-    """The bundle for a share of the budget that best complements a given precision, built group by group."""
+def fitted(
+    choices: Choices, pool: Sequence[Choice], speaks: Floats, precision: Floats, share: float, most: int
+) -> Lawful:
+    """The bundle for a share of the budget that best complements a given precision, of at most so many groups."""
     facts = [choices.facts(group) for group in pool]
     rows = np.array([fact.rows for fact in facts], dtype=np.float64)
     own: list[Facts] = []
     parts = np.stack([rows, np.ones(len(rows)), 1 / rows], axis=1)[:, :, None] * speaks[:, None, :]
     taken: list[int] = []
     shared, sums, error, section = -1, np.zeros((3, choices.residuals)), np.inf, False
-    while len(taken) < len(pool):
+    while len(taken) < min(most, len(pool)):
         shapes, places = choices.shapes_with(shared, own, facts)
         added = sums + parts
         laws: list[Floats] = []
