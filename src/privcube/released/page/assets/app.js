@@ -198,12 +198,13 @@ class App {
 
   notes() {
     const { grid, cube } = this, sure = percent(cube.confidence, 0);
+    const what = grid.percent || grid.values.isMean ? "From ... to is the interval" : "± is the margin";
     const lines = [
-      this.state.interval === "all"
-        ? `± is the margin that holds for all numbers of the published table at once with ${sure} confidence.`
-        : `± is the margin of each number with ${sure} confidence: one in ${shown(1 / (1 - cube.confidence))} may be farther off.`,
-      "Gray numbers may be nothing but noise: their interval holds zero. Numbers below zero are small counts with noise; they are kept so that sums are right on average.",
+      this.state.interval === "all" && !grid.values.isMean
+        ? `${what} that holds for all numbers of the published table at once with ${sure} confidence.`
+        : `${what} of each number with ${sure} confidence: one in ${shown(1 / (1 - cube.confidence))} may be farther off.`,
     ];
+    if (!grid.values.isMean) lines.push("Gray numbers may be nothing but noise: their interval holds zero. Numbers below zero are small counts with noise; they are kept so that sums are right on average.");
     if (grid.values.isMean) lines.push("Means have intervals of their own, each by itself; a mean is not determined where there may be no records.");
     else lines.push(`† marks uncertain numbers: their standard error is above ${percent(cube.reliability, 0)} of them.`);
     if (grid.percent) lines.push("Percentages are of what is shown, with the ends of their intervals; a percentage is not determined where the whole may be nothing.");

@@ -20,6 +20,7 @@ export function textOf(grid, number, together) {
     const places = grid.percent ? Math.min(4, placesFor(number.error * 100)) : grid.cube.decimals ?? placesFor(number.error);
     const step = 10 ** -places;
     const down = Math.floor((low * times) / step + 1e-9) * step, up = Math.ceil((high * times) / step - 1e-9) * step;
+    if (number.exact) return { value: grid.percent ? percent(low, 0) : shown(low, places), margin: "" };
     return { value: grid.percent ? percent(number.estimate, places) : shown(number.estimate, places), margin: `${shown(down, places)} to ${shown(up, places)}` };
   }
   const places = grid.cube.decimals ?? placesFor(number.error);

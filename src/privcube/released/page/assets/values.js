@@ -125,6 +125,7 @@ export class Values {
     let found = this.known.get(key);
     if (found === undefined) {
       found = this.ratio(this.number(one), this.number(whole), this.covariance(one, whole));
+      if (found.determined && this.cells(one).join() === this.cells(whole).join()) found = { ...found, estimate: 1, error: 0, low: 1, high: 1, lowAll: 1, highAll: 1, exact: true };
       this.known.set(key, found);
     }
     return found;
