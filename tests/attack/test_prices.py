@@ -333,6 +333,14 @@ def test_an_exchange_moves_cells_by_2_and_contrasts_by_4(kind: str, moved: int) 
         assert sensitivity.squared_l2(ZCDP(1, max_rows_per_person=rows), frame, group) == rows**2
 
 
+def test_helmert_rows_of_one_value_are_none_and_move_nothing() -> None:
+    frame = Frame.natural(Workload.all_kway(Schema.from_sizes({"a": 1, "b": 3}), 1))
+    for neighbors in ("add_remove", "replace_one"):
+        guarantee = ZCDP(1, neighbors=neighbors, max_rows_per_person=2)  # type: ignore[arg-type]
+        assert sensitivity.squared_l2(guarantee, frame, (GroupPart(0, 1, "helmert"),)) == 0
+        assert sensitivity.squared_l2(guarantee, frame, (GroupPart(1, 1, "helmert"),)) > 0
+
+
 def test_weights_that_treat_cells_differently_are_refused() -> None:
     assert columns.inner_products(columns.Shape(1, 3, "helmert", (2, 6))) == (Fraction(2, 3), Fraction(-1, 3), 0)
     with pytest.raises(errors.PlanError, match="treat all cells alike"):

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from privcube import Attribute, Measure, PureDP, Schema, Workload, errors, plan
+from privcube import Attribute, Measure, Plan, PureDP, Schema, Workload, errors, plan
+from privcube.model.frame import Frame
+from privcube.model.groups import GroupPart
+from privcube.model.noise.bundles import Gram
+from privcube.model.options import PlanOptions
+from privcube.planning.steps import plan_of
 from privcube.sensitive import brute_force
 from privcube.sensitive.brute_force import verify_by_brute_force
 from privcube.sensitive.measures.dividing import Divided
+from privcube.strategies.proposal import Proposal
 
 DAYS = Measure("days", low=0, high=8, step=1, knots=[2], missing="category")  # 6 parts: thirds, and sixths above 2
 
@@ -67,3 +74,24 @@ def test_a_wrong_grid_is_refused_whatever_the_size_of_the_domain(wrong: str, mon
             patch.setattr(Divided, "of", changed)
             with pytest.raises(errors.PlanError, match=r"measure 'days'.*all parts of a record in its cells"):
                 verify_by_brute_force(made)
+
+
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_gram_bundles_are_priced_as_dearly_as_they_are(
+    neighbors: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exchange costs twice what a record costs: noise a little short of that is refused."""
+    workload = Workload.all_kway(Schema.from_sizes({"a": 2, "b": 4}), 1)
+    frame = Frame.natural(workload)
+    a, b = (GroupPart(axis, 1, "helmert") for axis in (0, 1))
+    groups = [(), (a,), (b,), (a, b), (GroupPart(1, 1, "squares"),)]
+    proposal = Proposal.of_bundles(frame, [groups], laws=[Gram((3, 2, 5))])
+    guarantee = PureDP(1, neighbors=neighbors, max_rows_per_person=rows)  # type: ignore[arg-type]
+    made = plan_of(workload, guarantee, PlanOptions(strategy="search", budgets="iterated"), proposal)
+    verify_by_brute_force(made)
+    scale, variance = Plan.drawn_scale, Plan.drawn_variance
+    monkeypatch.setattr(Plan, "drawn_scale", lambda own, group: scale(own, group) * Fraction(99, 100))
+    monkeypatch.setattr(Plan, "drawn_variance", lambda own, group: variance(own, group) * Fraction(99, 100) ** 2)
+    with pytest.raises(errors.PlanError, match="every record within the guarantee"):
+        verify_by_brute_force(made)
