@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privcube import ZCDP, ApproxDP, Attribute, Measure, Plan, PureDP, Schema, Workload, errors, plan
-from privcube.accuracy.privacy import verify_privacy
+from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model.groups import group_rows
 from privcube.model.plan import Plan as PlanClass
 from privcube.progress import silent
@@ -177,6 +177,18 @@ def _too_little_scale(made: Plan, group: int) -> Fraction:
 
 def _too_little_variance(made: Plan, group: int) -> Fraction:
     return made.noise_variance(group) * made.parts[group] ** 2 * Fraction(9, 10)
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [PureDP(1), PureDP(1, max_rows_per_person=3), PureDP(2, neighbors="replace_one"), ZCDP(1, max_rows_per_person=3)],
+    ids=str,
+)
+def test_parts_of_records_cost_what_records_cost(guarantee) -> None:
+    small = Schema([Attribute("a", size=2), Measure("x", low=0, high=6, step=1)])
+    made = plan(Workload.tables(small, ["a x x", "a"]), guarantee, "marginals")
+    assert max(made.parts) == 6
+    assert Fraction(99, 100) * guarantee.capacity < privacy_cost(made) <= guarantee.capacity
 
 
 def test_a_record_that_adds_more_than_its_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
