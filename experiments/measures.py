@@ -11,6 +11,7 @@ ended and taken up again; delete it to start anew. Writes measures.csv.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import tempfile
@@ -245,10 +246,14 @@ def section(folder: Path) -> str:
                 )
             table.append(f"| {_SHOWN.get(system.name, system.name)} | " + " | ".join(cells) + " |")
         lines.append("\n".join(table))
-    lines.append(_verdict(rows))
-    made = {row["system"]: row["releases"] for row in rows if row["status"] == OK}
+    lines.append(_verdict(rows) + _limit(rows))
+    made: dict[str, list[int]] = {}
+    for row in rows:
+        if row["status"] == OK:
+            made.setdefault(row["system"], []).append(int(row["releases"]))
+    counts = {name: f"{min(own)}" + (f" to {max(own)}" if len(set(own)) > 1 else "") for name, own in made.items()}
     lines.append(
-        f"Releases: {', '.join(f'{_SHOWN.get(name, name)} {count}' for name, count in made.items())}. "
+        f"Releases: {', '.join(f'{_SHOWN.get(name, name)} {count}' for name, count in counts.items())}. "
         "Root mean square errors over groups and releases; means are moved into the bounds. The smallest groups, of "
         "some ten people, decide the error of means. "
         + " ".join(f"{each.name}: {each.setting}." for each in SYSTEMS[2:])
@@ -259,6 +264,19 @@ def section(folder: Path) -> str:
 
 
 _SHOWN: Final = {"privcube": "**privcube**", "split": "even split"}
+
+
+def _limit(rows: Sequence[dict[str, str]]) -> str:
+    """What a sum of hours can hardly be better than, if that is more than half the error of the best other system."""
+    alone = math.sqrt(2) * max(map(abs, BOUNDS["hours"])) / float(EPSILON)
+    pure = [row for row in chosen(rows, measures="hours", guarantee="pure") if row["status"] == OK]
+    best = min([float(row["rms error of a sum"]) for row in pure if row["system"] not in _SHOWN], default=math.inf)
+    if best / 2 >= alone:
+        return ""
+    return (
+        f" Laplace noise with the whole of epsilon = {EPSILON} on the sums of hours, and no counts, has an error of "
+        f"{short(alone)}: beside counts and with one measure alone, half of {short(best)} is out of reach."
+    )
 
 
 def _verdict(rows: Sequence[dict[str, str]]) -> str:
