@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -73,6 +74,21 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Where to write a new folder: under another name beside it, and renamed at the end; all of it or nothing."""
+    try:
+        around = Path(tempfile.mkdtemp(prefix=f".{target.name[:50]}.staged-", dir=target.parent))
+    except OSError as problem:
+        raise cannot_write(str(target), problem) from None
+    with nothing_left(around, str(target)):
+        staged = around / "staged"
+        yield staged
+        staged.rename(target)
+        around.rmdir()
+        synced_folder(target.parent)
 
 
 @contextmanager

@@ -42,6 +42,7 @@ from privcube.released.artifact.folder import (
     Contents,
     cannot_write,
     checksums_text,
+    new_folder,
     nothing_left,
     synced_files,
     synced_folder,
@@ -76,16 +77,8 @@ def save(release: Release, folder: str | Path, progress: Progress = silent) -> N
     if os.path.lexists(target):
         expected = "a new folder (nothing is overwritten)"
         raise ArtifactError(str(target), expected=expected, given=Plain("an existing one"))
-    try:
-        around = Path(tempfile.mkdtemp(prefix=f".{target.name[:50]}.staged-", dir=target.parent))
-    except OSError as problem:
-        raise cannot_write(str(target), problem) from None
-    with nothing_left(around, str(target)):
-        staged = around / "artifact"
+    with new_folder(target) as staged:
         stage(release, staged, progress)
-        staged.rename(target)
-        around.rmdir()
-        synced_folder(target.parent)
 
 
 def stage(release: Release, folder: Path, progress: Progress = silent) -> str:

@@ -9,7 +9,6 @@ marked as text in Excel.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,8 +21,7 @@ from privcube.model.measures.measure import measure_of
 from privcube.model.workload import Axis, Entry, Table, canonical, table_name
 from privcube.progress import ERROR_BARS, WRITING, Progress, silent, told
 from privcube.released.artifact.folder import (
-    cannot_write,
-    nothing_left,
+    new_folder,
     synced_files,
     synced_folder,
     write_alone,
@@ -127,20 +125,12 @@ def _shares_in(table: Table, shares: Sequence[str] | str | None) -> Sequence[str
 
 def _write_folder(target: Path, files: Mapping[str, bytes], progress: Progress) -> None:
     """Write a new folder, all of it or nothing."""
-    try:
-        around = Path(tempfile.mkdtemp(prefix=f".{target.name[:50]}.staged-", dir=target.parent))
-    except OSError as problem:
-        raise cannot_write(str(target), problem) from None
-    with nothing_left(around, str(target)):
-        staged = around / "export"
+    with new_folder(target) as staged:
         staged.mkdir()
         for name, content in files.items():
             write_file(staged / name, content)
         synced_files([staged / name for name in files], progress)
         synced_folder(staged)
-        staged.rename(target)
-        around.rmdir()
-        synced_folder(target.parent)
 
 
 # CSV and Parquet

@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any, Final
 
-from privcube.released.exports.identifiers import identifiers
+from privcube.released.exports.identifiers import distinct, identifiers
 from privcube.released.exports.notes import about, notes, title_of
 from privcube.released.presentation.tables import PublishedTable, number_titles
 from privcube.released.release import Release
@@ -65,16 +65,7 @@ def px_bytes(release: Release, table: PublishedTable) -> bytes:
 
 def _distinct(texts: list[str]) -> list[str]:
     """Texts as PX can hold them, with a number where that makes two the same."""
-    found: list[str] = []
-    seen: set[str] = set()
-    for text in [_plain(text)[:_PIECE].strip() for text in texts]:
-        own, number = text, 1
-        while own in seen:
-            number += 1
-            own = f"{text} ({number})"
-        seen.add(own)
-        found.append(own)
-    return found
+    return distinct([_plain(text)[:_PIECE].strip() for text in texts], "{} ({})")
 
 
 def _plain(text: str) -> str:
