@@ -195,3 +195,15 @@ def test_a_bundle_that_hardly_ever_moves_has_no_margin() -> None:
     known = predictor(with_bundles(made, [tuple(range(len(made.groups)))]))
     assert known.errors(("b",)).half_widths(0.95).max() == 0
     assert known.errors(("b",)).half_widths(1 - 1e-13).min() > 0
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.68, 0.8, 0.9, 0.95, 0.999])
+def test_a_bound_on_the_kurtosis_never_makes_an_interval_too_narrow(confidence: float) -> None:
+    """The error of a Gram bundle of rank 2, exact by its law, against the interval from the bound for rank 1."""
+    coordinates, draws = 4, 200_000
+    dice = np.random.default_rng(1)
+    one, other = dice.gamma((coordinates + 1) / 2, size=(2, draws)) - dice.gamma((coordinates + 1) / 2, size=(2, draws))
+    error = (one - other) / math.sqrt(2 * (coordinates + 1))  # trace(B N) with eigenvalues 1 and -1
+    width = interval_factor(6 / (coordinates + 1), confidence)
+    assert np.mean(np.abs(error) <= width) >= confidence - 0.004
+    assert width >= interval_factor(0.0, confidence)
