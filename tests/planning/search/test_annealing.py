@@ -302,11 +302,11 @@ def test_a_search_needs_a_pure_guarantee() -> None:
         pc.plan(WORKLOADS["flat"][0], pc.ZCDP(1), "search")
 
 
-def test_noise_too_wide_for_bundles_is_left_to_single_groups() -> None:
+def test_bundles_too_wide_for_whole_numbers_are_rounded() -> None:
     workload = pc.Workload.all_kway(pc.Schema.from_sizes(dict.fromkeys("abcd", 2)), 1)
-    with pytest.raises(pc.errors.PlanError, match="scale"):
-        with_bundles(pc.plan(workload, pc.PureDP(Fraction(1, 10**7)), "marginals"), [[0, 1, 2, 3]])
-    made = pc.plan(workload, pc.PureDP(Fraction(1, 10**7)))
+    wide = pc.PureDP(Fraction(1, 10**7))
+    assert with_bundles(pc.plan(workload, wide, "marginals"), [[0, 1, 2, 3]]).noise_laws == ("rounded_max_norm",)
+    made = pc.plan(workload, wide)
     assert all(
         len(own) == 1 or law != "max_norm" for own, law in zip(made.noised_together, made.noise_laws, strict=True)
     )
