@@ -160,7 +160,7 @@ def drawn_variances(plan: Plan) -> np.ndarray:
 # Tests
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", list(PLANS)[::2])
 def test_levels_are_sums_of_what_was_published_with_their_exact_error(name: str) -> None:
     plan, asked = PLANS[name]
     release, variances = released(plan, some_answers(plan)), drawn_variances(plan)
@@ -172,7 +172,7 @@ def test_levels_are_sums_of_what_was_published_with_their_exact_error(name: str)
         np.testing.assert_allclose(found.std_error.ravel() ** 2, expected, rtol=1e-6, err_msg=str(table))
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", list(PLANS)[1::2])
 def test_a_table_of_levels_says_what_queries_say(name: str) -> None:
     plan, asked = PLANS[name]
     release = released(plan, some_answers(plan))

@@ -91,13 +91,13 @@ def test_what_is_promised_comes_out(size: int) -> None:
     assert found >= 4
 
 
-def test_noise_that_is_too_wide_is_not_proposed() -> None:
+def test_noise_of_any_width_is_proposed_and_rounded_where_it_is_wide() -> None:
     workload = pc.Workload.all_kway(schema(16, 4), 3)
     frame = Frame.natural(workload)
     index = WorkloadIndex.of(workload, frame)
     proposed = {epsilon: bundlings(workload, pc.PureDP(epsilon), frame, index, 8) for epsilon in ("1", "0.00001")}
-    assert any(len(bundle) > 1 for bundles in proposed["1"] for bundle in bundles)
-    assert all(len(bundle) == 1 for bundles in proposed["0.00001"] for bundle in bundles)
+    for bundlings_found in proposed.values():
+        assert any(len(bundle) > 1 for bundles in bundlings_found for bundle in bundles)
 
 
 @pytest.mark.parametrize("size", [2, 3, 10])
