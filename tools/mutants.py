@@ -97,6 +97,7 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
     "accuracy/pricing/pairs.py": PRICES,
     "model/noise/bundles.py": PRICES,
     "model/noise/pairs.py": PRICES,
+    "model/noise/drawable.py": PRICES,
     "sensitive/brute_force.py": PRICES,
     "accuracy/pricing/measures.py": PRICES,
     "model/matrices/block_price.py": BLOCKS,
@@ -109,6 +110,8 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
         f"sensitive/noise/section/{module}.py": ("noise/test_section.py", "algebra/test_section.py")
         for module in ("__init__", "arrangement", "crossings", "lazy_exponential")
     },
+    "sensitive/noise/section/rounded.py": ("noise/test_rounded_max_norm.py",),
+    "sensitive/noise/section/sums.py": ("noise/test_section.py", "noise/test_rounded_max_norm.py"),
     "algebra/section.py": ("noise/test_section.py", "algebra/test_section.py"),
     "sensitive/noise/gram.py": ("noise/test_gram.py",),
     **{
