@@ -77,7 +77,8 @@ def _losses(rows: Rows) -> str:
     return (
         f"In {len(lost)} of {points} comparisons another system was {clearly}: {'; '.join(lost)}. Models know that "
         "no count is below 0, which helps most where many counts are small; for that their counts are biased, and no "
-        "error bars of their counts come with them. Counts of privcube are unbiased, and may be below 0."
+        "error bars of their counts come with them. Counts of privcube are unbiased, and may be below 0; its [whole "
+        "numbers](../guide/whole-numbers.md), made of the same release, use what models know."
     )
 
 
