@@ -62,6 +62,7 @@ _LITTER: Final = re.compile(rf"{TABLES}/(\.DS_Store|\._.*|Thumbs\.db|desktop\.in
 _TOLERANCE: Final = 1e-6  # relative difference allowed between published and recomputed numbers
 _SAME_IN_OLDER: Final = ("checksums", "plan", "budget", "noise", "ledger head")  # checks that hold for older formats
 _MOST_BITS: Final = 200  # of a fraction shown in full; longer ones would be unreadable
+_FEW_BITS: Final = 20  # of a scale of noise, which nobody adds up; plan.json has it exactly
 
 
 @dataclass(frozen=True)
@@ -156,8 +157,8 @@ def _budget(artifact: Artifact) -> Finding:
     return f"in exact fractions, the noise costs {plan.guarantee.currency} {cost} and the guarantee allows {limit}"
 
 
-def _ratio(amount: Fraction) -> str:
-    long = max(amount.numerator, amount.denominator).bit_length() > _MOST_BITS
+def _ratio(amount: Fraction, most_bits: int = _MOST_BITS) -> str:
+    long = max(amount.numerator, amount.denominator).bit_length() > most_bits
     return f"about {shown(amount)}" if long else str(amount)
 
 
@@ -195,7 +196,7 @@ def _statements(artifact: Artifact) -> Finding:
 
 def _noise(artifact: Artifact) -> Finding:
     noise, answers = noise_of(artifact.plan), artifact.measured[0].answers
-    ends = f"{_ratio(noise.smallest)} to {_ratio(noise.largest)}"
+    ends = f"{_ratio(noise.smallest, _FEW_BITS)} to {_ratio(noise.largest, _FEW_BITS)}"
     rows = f"{len(answers):,} whole numbers, one per row of the plan"
     return f"{rows}, with {noise.mechanism} noise of {noise.parameter} {ends}"
 
