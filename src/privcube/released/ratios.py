@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -172,21 +173,24 @@ class ShareErrors:
 def shares_of(predictor: Predictor, table: Table, estimate: Floats, over: tuple[int, ...], confidence: float) -> Ratios:
     """The share of every number of a table in the sum over some of its entries, given by their places."""
     errors = ShareErrors.of(predictor, table, over)
-    alone, together = (
-        errors.intervals(estimate, sure) for sure in (confidence, 1 - (1 - confidence) / max(estimate.size, 1))
-    )
-    unknown = np.full(estimate.shape, np.nan)
-    ratio = np.divide(estimate, errors.sums(estimate), out=unknown, where=np.isfinite(alone[0]))
-    return Ratios(np.clip(ratio, 0, 1), *alone, *together)
+    return _ratios(estimate, errors.sums(estimate), partial(errors.intervals, estimate), confidence)
 
 
 def ratios_of(numerator: Floats, denominator: Floats, variances: Variances, law_of: LawOf, confidence: float) -> Ratios:
     """Ratios of arrays of numbers, from 0 to 1; the law of a numerator and its denominator with weights is `law_of`."""
-    factors, size = _Factors.of(variances, law_of), max(numerator.size, 1)
-    alone, together = (
-        _intervals(numerator, denominator, variances, factors.near(variances, known_confidence(sure)))
-        for sure in (confidence, 1 - (1 - confidence) / size)
-    )
+    factors = _Factors.of(variances, law_of)
+
+    def intervals(sure: float) -> tuple[Floats, Floats]:
+        return _intervals(numerator, denominator, variances, factors.near(variances, known_confidence(sure)))
+
+    return _ratios(numerator, denominator, intervals, confidence)
+
+
+def _ratios(
+    numerator: Floats, denominator: Floats, intervals: Callable[[float], tuple[Floats, Floats]], confidence: float
+) -> Ratios:
+    """Ratios with intervals for each and, surer ones, for all at once; NaN where they are not determined."""
+    alone, together = map(intervals, (confidence, 1 - (1 - confidence) / max(numerator.size, 1)))
     unknown = np.full(numerator.shape, np.nan)
     ratio = np.divide(numerator, denominator, out=unknown, where=np.isfinite(alone[0]))
     return Ratios(np.clip(ratio, 0, 1), *alone, *together)
