@@ -1,99 +1,73 @@
-"""The guide's pages on commands: every command on them is run, and prints what the page says.
+"""The tool that runs the guide's pages: what a page shows is what its commands print, or `make check` fails.
 
-Pages are run in copies of the folder that `privcube demo` makes. A line of three dots stands for any lines. Noise is
-fresh and the search short, so numbers are compared by form only, except for `init`; `make check` compares the figures,
-with noise that is frozen (`tools/pages.py`), and runs the pages that take long as well.
+`make check` runs all pages and the notebook, with noise that is frozen (`tools/pages.py`), so they are not run here.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
-import re
-import shlex
-import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
+import pages
 import pytest
 from frozen import freeze
-from pages import aligned, commands, form, same, shown
+from pages import Runner, aligned, commands, form, same, shown
 
-from privcube.cli.main import COMMANDS, cli
+from privcube.cli.main import COMMANDS
 from privcube.sensitive.ledger import durable
 from privcube.sensitive.noise import bits
 
-Here = Callable[..., Any]
-
 PROJECT = Path(__file__).resolve().parents[2]
-PAGES = PROJECT / "docs" / "guide" / "commands"
-IN_MAKE_CHECK = ("check", "plan", "release", "whole")  # seconds each
-EXACT = ("init",)  # what a search finds may differ in its digits from one kind of processor to another
+COMMAND_PAGES = PROJECT / "docs" / "guide" / "commands"
+PAGE = """Text.
+<!-- run in: an empty folder -->
+<!-- file: people.csv -->
+```
+sex
+F
+```
+```console
+$ head -n 1 people.csv
+old
+$ privcube ledger nowhere.toml
+...
+$ echo $?
+0
+```
+More text.
+"""
 
 
-class Demo(NamedTuple):
-    """The folder that `privcube demo` made, and what it said."""
-
-    folder: Path
-    said: str
-
-
-pytestmark = pytest.mark.xdist_group("pages")  # they share one demo
+@pytest.fixture
+def thawed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise and clock are put back afterwards."""
+    monkeypatch.setattr(bits, "os", os)
+    monkeypatch.setattr(durable, "_now", durable._now)
 
 
-@pytest.fixture(scope="session")
-def hospital(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    """`privcube demo hospital`, once for all pages."""
-    folder = tmp_path_factory.mktemp("pages") / "hospital"
-    with contextlib.redirect_stdout(io.StringIO()) as said:
-        cli(["demo", str(folder)], standalone_mode=False)
-    return Demo(folder, said.getvalue().replace(str(folder), "hospital"))
+def test_every_command_has_its_page_which_runs_it_and_is_run() -> None:
+    assert sorted(page.stem for page in COMMAND_PAGES.glob("*.md")) == sorted(each.name or "" for each in COMMANDS)
+    for page in COMMAND_PAGES.glob("*.md"):
+        assert page in pages.pages("")
+        blocks = page.read_text(encoding="utf-8").split("```console\n")[1:]
+        assert all(block.startswith("$ ") for block in blocks)
+        run = [command for block in blocks for command, _ in commands(block.partition("```")[0])]
+        assert any(command.startswith(f"privcube {page.stem}") for command in run)
 
 
-def test_every_command_has_its_page() -> None:
-    assert sorted(page.stem for page in PAGES.glob("*.md")) == sorted(command.name or "" for command in COMMANDS)
-
-
-def _steps(page: Path) -> list[tuple[str, list[str]]]:
-    """The commands of a page, each with the lines that it says are printed."""
-    blocks = re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert all(block.startswith("$ ") for block in blocks)
-    return [step for block in blocks for step in commands(block)]
-
-
-def _is_found(line: str) -> bool:
-    """Whether a line says what a search came upon: on another kind of processor it may end elsewhere."""
-    return re.match(r"search  |\s*[0-9.]+%  ", line) is not None
-
-
-@pytest.mark.parametrize("name", sorted({page.stem for page in PAGES.glob("*.md")} - set(IN_MAKE_CHECK)))
-def test_the_page_shows_what_is_printed(name: str, here: Here, hospital: Demo, tmp_path: Path) -> None:
-    shutil.copytree(hospital.folder, tmp_path, dirs_exist_ok=True)
-    steps, code = _steps(PAGES / f"{name}.md"), 0
-    assert any(command.startswith(f"privcube {name}") for command, _ in steps)
-    for command, expected in steps:
-        words = shlex.split(command)
-        if command == "privcube demo hospital":
-            printed = hospital.said.splitlines()
-        elif words[0] == "privcube":
-            result = here(*words[1:])
-            code, text = result.code, result.out + result.err
-            for original in (f"{hospital.folder}/", ".../hospital/", ".../"):  # where the ledger knows its folders
-                text = text.replace(original, "")
-            printed = text.splitlines()
-        elif command == "echo $?":
-            printed = [str(code)]
-        else:
-            printed = subprocess.run(
-                command, shell=True, cwd=tmp_path, capture_output=True, encoding="utf-8", check=True
-            ).stdout.splitlines()
-        if words[1] not in EXACT and command != "echo $?":
-            expected = ["..." if _is_found(line) else form(line) for line in expected]
-            printed = [form(line) for line in printed]
-        assert aligned(expected, printed) is not None, (command, printed)
+@pytest.mark.usefixtures("thawed")
+def test_a_page_is_run_and_gets_what_is_printed_today(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands of the package and of the shell, exit codes, files that a page shows and lines that it leaves out."""
+    monkeypatch.setattr(pages, "PROJECT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(PAGE, encoding="utf-8")
+    runner = object.__new__(Runner)  # without a demo
+    runner.home = tmp_path / "home"
+    runner.home.mkdir()
+    made = runner.page(page)
+    assert made == PAGE.replace("old\n", "sex\n").replace("\n0\n", "\n2\n")
+    assert not same(PAGE, made, exactly=True)
+    assert (tmp_path / "home" / "page" / "people.csv").read_text(encoding="utf-8") == "sex\nF\n"
 
 
 def test_a_page_that_is_wrong_would_be_seen() -> None:
@@ -116,9 +90,8 @@ def test_what_a_page_leaves_out_stays_out_and_the_rest_is_renewed() -> None:
         shown(["total 9", "...", "d 7"], printed, "here")
 
 
-def test_frozen_noise_follows_from_a_name_and_is_no_part_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bits, "os", os)  # put back afterwards
-    monkeypatch.setattr(durable, "_now", durable._now)
+@pytest.mark.usefixtures("thawed")
+def test_frozen_noise_follows_from_a_name_and_is_no_part_of_the_package() -> None:
     drawn = []
     for name in ("one", "one", "two"):
         freeze(name)

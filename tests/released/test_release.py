@@ -96,7 +96,7 @@ def recovery(name: str) -> dict[Any, np.ndarray]:
     for row in range(plan.rows):
         unit = released(plan, np.eye(1, plan.rows, row)[0] * 10**6)
         for table in plan.workload:
-            found[table].append(unit.values(table).estimate.ravel() / 10**6)
+            found[table].append(unit.estimates(table).ravel() / 10**6)
     return {table: np.array(columns).T for table, columns in found.items()}
 
 

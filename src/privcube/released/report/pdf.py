@@ -96,10 +96,9 @@ class _Document:
         if section.page:
             self._pdf.add_page()
         self._pdf.ln(3)
-        with self._pdf.offset_rendering() as probe:
-            self._paragraph(section.heading, 13, "B")
-            probe.ln(25)
-        if probe.page_break_triggered:
+        self._font(13, "B")
+        heading = self._pdf.multi_cell(0, 6.5, self._text(section.heading), dry_run=True, output="HEIGHT")
+        if self._pdf.will_page_break(heading + 25):  # no heading without something below it
             self._pdf.add_page()
         self._pdf.start_section(self._text(section.heading)[:100])
         self._paragraph(section.heading, 13, "B")
