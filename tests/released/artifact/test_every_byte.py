@@ -2,7 +2,8 @@
 
 Each file of a small artifact is edited systematically, the checksums are rewritten, and verification must fail for each
 mutant that differs from the original, with `strict` in any case, and without it too unless the check says aloud what it
-left out. `PRIVCUBE_ATTACK` multiplies the number of edits, up to 50 times.
+left out. `PRIVCUBE_ATTACK` multiplies the number of edits, up to 50 times; without it, each kind of edit is made in one
+place, and to some columns.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def deletions(content: bytes, generator: np.random.Generator, count: int) -> Ite
 
 @pytest.mark.parametrize("name", FILES)
 def test_edited_bytes_are_noticed(name: str, place: Path) -> None:
-    generator, content, some = np.random.default_rng(len(name)), (place / name).read_bytes(), 2 * TIMES
+    generator, content, some = np.random.default_rng(len(name)), (place / name).read_bytes(), TIMES
 
     def mutants() -> Iterator[bytes]:
         for edit in (flips, insertions, deletions):
@@ -173,7 +174,7 @@ def other_spellings(text: str) -> Iterator[str]:
         (r"a", r"\\u0061"),
     ):
         found = list(re.finditer(pattern, text))
-        for match in [*found[:1], *found[len(found) // 2 :][:TIMES]]:
+        for match in [*(found[:1] if TIMES > 1 else ()), *found[len(found) // 2 :][:TIMES]]:
             yield text[: match.start()] + match.expand(new) + text[match.end() :]
 
 
@@ -181,7 +182,7 @@ def other_spellings(text: str) -> Iterator[str]:
 def test_other_spellings_are_noticed(name: str, place: Path) -> None:
     text = (place / name).read_text()
     tried, passed = survivors(place, name, (each.encode() for each in other_spellings(text)))
-    assert tried > 5
+    assert tried > 2
     assert passed == []
 
 
@@ -272,7 +273,7 @@ def other_parquet(content: bytes) -> Iterator[bytes]:
     yield as_parquet(table.append_column("more", pa.nulls(len(table))))
     yield as_parquet(table.slice(1))
     yield as_parquet(pa.concat_tables([table, table.slice(0, 1)]))
-    for at, name in enumerate(table.column_names):
+    for at, name in list(enumerate(table.column_names))[:: 1 if TIMES > 1 else 3]:  # labels, and numbers of each kind
         column = table.column(at)
         for kind in ("float32", "int32", "large_string", "string", "binary", "float64")[:: 1 if TIMES > 1 else 2]:
             try:
@@ -321,7 +322,7 @@ def test_another_version_of_the_library_is_said_aloud_and_excuses_nothing_else(n
         free += all(check.passed for check in checks)
     (place / name).write_bytes(content)
     seal(place)
-    assert free <= len(mutants) // 3  # encodings and statistics, which say nothing else
+    assert free <= len(mutants) * 2 // 5  # encodings and statistics, which say nothing else
     signed = content.replace(b"parquet-cpp-arrow", b"rows are 918273..")
     assert survivors(place, name, iter([signed]))[1] == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -45,6 +45,23 @@ class Beside(NamedTuple):
 Finding = str | InPart | Beside
 
 
+_Found = TypeVar("_Found")
+
+
+class _Once(cached_property[_Found]):
+    """A property that is worked out once, also if that fails: each check that needs it then fails alike."""
+
+    def __get__(self, artifact: Artifact, owner: type[Any] | None = None) -> _Found:  # type: ignore[override]
+        failures = vars(artifact).setdefault("_failures", {})
+        if self.attrname in failures:
+            raise failures[self.attrname]
+        try:
+            return super().__get__(artifact, owner)
+        except Exception as problem:
+            failures[self.attrname] = problem
+            raise
+
+
 class Artifact:
     """An artifact that is read on demand; what cannot be read raises an error on every access."""
 
@@ -52,24 +69,24 @@ class Artifact:
         self.contents = contents
         self._progress = progress
 
-    @cached_property
+    @_Once
     def work(self) -> Work:
         """The progress: every table is worked out again, and compared with its files."""
         return Work(self._progress, CHECKING, 2 * len(self.plan.workload))
 
-    @cached_property
+    @_Once
     def plan(self) -> Plan:
         return read_plan(self.contents)
 
-    @cached_property
+    @_Once
     def measured(self) -> tuple[Measurements, Reading]:
         return read_measurements(self.contents, self.plan)
 
-    @cached_property
+    @_Once
     def stated(self) -> dict[str, Any]:
         return stated_in(self.contents.document(MANIFEST))
 
-    @cached_property
+    @_Once
     def older(self) -> str | None:
         """The format of the artifact, if it is an older one; an unreadable manifest has none."""
         try:
@@ -77,37 +94,37 @@ class Artifact:
         except ArtifactError:
             return None
 
-    @cached_property
+    @_Once
     def expected(self) -> dict[str, Any]:
         """What the manifest must state, given the plan and what it says of version and ledger."""
         files = [*file_names(self.plan.workload, self.whole), CHECKSUMS]
         version, known = self.stated["privcube"], known_document(self.release)
         return manifest(self.plan, provenance_from(self.stated), files, version, known=known, whole=self.whole)
 
-    @cached_property
+    @_Once
     def whole(self) -> dict[str, Any] | None:
         """What the manifest says of whole numbers, if there are any."""
         if "whole" in self.stated:
             effort_in(self.stated["whole"])
         return self.stated.get("whole")
 
-    @cached_property
+    @_Once
     def records(self) -> Records | None:
         """The records behind the whole numbers, if they were published."""
         published = self.whole is not None and self.whole["with_records"]
         return read_records(self.contents, self.plan.workload) if published else None
 
-    @cached_property
+    @_Once
     def words(self) -> Words:
         return read_words(self.contents, self.plan)
 
-    @cached_property
+    @_Once
     def release(self) -> Release:
         made = Release(self.measured[0], provenance_from(self.stated), self.words, facts_in(self.stated))
         made.recover(self._progress)
         return made
 
-    @cached_property
+    @_Once
     def tables(self) -> list[Published]:
         """Every table of the plan, as published and worked out again."""
         writer, found = TableWriter(self.plan.workload.schema, self.words), []
@@ -117,7 +134,7 @@ class Artifact:
             self.work.add()
         return found
 
-    @cached_property
+    @_Once
     def again(self) -> list[dict[str, Floats | Integers]]:
         """The numbers of every table, recomputed from plan and measurements, and counts from the records."""
         release, found = self.release, []
