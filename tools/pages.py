@@ -1,11 +1,12 @@
 """Run the commands on the pages of the guide and put in what they print; with --check, only compare.
 
 A page is run from top to bottom in a folder of its own: a copy of what `privcube demo` makes, or an empty one if the
-page says so in a comment, `<!-- run in: an empty folder -->`. A block after `<!-- file: NAME -->` is written to that
-file. In blocks of the kind `console` lines after `$ ` are run, and the lines after them are what is printed; three dots
-stand for lines that are left out. Noise and clock are frozen (`frozen.py`), so figures are the same in every run. A
-search may end at another plan on another kind of processor: then pages are compared by their form, and it is said so.
-The notebook is run likewise, and its outputs are stored in it; of these, text is compared.
+page says so in a comment, `<!-- run in: an empty folder -->`; what such a page releases must be verified. A block after
+`<!-- file: NAME -->` is written to that file. In blocks of the kind `console` lines after `$ ` are run, and the lines
+after them are what is printed; three dots stand for lines that are left out. Noise and clock are frozen (`frozen.py`),
+so figures are the same in every run. A search may end at another plan on another kind of processor: then pages are
+compared by their form, and it is said so. The notebook is run likewise, and its outputs are stored in it; of these,
+text is compared.
 
     python tools/pages.py                 # write all pages again
     python tools/pages.py --check start   # compare those with "start" in their path
@@ -34,11 +35,13 @@ from frozen import freeze
 from privcube.cli.main import main as privcube
 from privcube.planning import planner
 from privcube.progress import silent
+from privcube.released.artifact.verification import verify
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = PROJECT / "docs"
 DEMO: Final = "hospital"
 OMITTED: Final = "..."
+EMPTY: Final = "<!-- run in: an empty folder -->"
 _PIECE: Final = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n+)?```(?P<kind>\w*)\n(?P<body>.*?)```", flags=re.DOTALL)
 _DIGEST: Final = re.compile(r"plan\.json matches its digest ([0-9a-f]{64})")
 
@@ -81,7 +84,7 @@ class Runner:
         text = page.read_text(encoding="utf-8")
         name = page.relative_to(PROJECT).with_suffix("").as_posix()
         folder = self.home / name.replace("/", "-")
-        if "<!-- run in: an empty folder -->" in text:
+        if EMPTY in text:
             folder.mkdir()
         else:
             shutil.copytree(self.home / DEMO, folder)
@@ -99,6 +102,8 @@ class Runner:
                     body += shown(expected, printed, f"{name}: {command}")
                 parts += [text[last : piece.start("body")], "".join(f"{line}\n" for line in body)]
                 last = piece.end("body")
+        if EMPTY in text:  # elsewhere artifacts are forged, too
+            _require_verified(folder, name)
         return "".join(parts) + text[last:]
 
     def _run(self, command: str, folder: Path, last_code: int) -> tuple[int, list[str]]:
@@ -139,6 +144,14 @@ class Runner:
             os.chdir(before)
             sys.argv = arguments
         return code, said.getvalue()
+
+
+def _require_verified(folder: Path, name: str) -> None:
+    """Every release of an example passes all checks."""
+    for manifest in sorted(folder.glob("*/release.json")):
+        wrong = [check.detail for check in verify(manifest.parent) if not check.passed]
+        if wrong:
+            raise SystemExit(f"{name}: the release {manifest.parent.name} is not verified: {wrong[0]}")
 
 
 def commands(block: str) -> Iterator[tuple[str, list[str]]]:

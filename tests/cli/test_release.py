@@ -45,13 +45,15 @@ def _files(folder: Path) -> set[str]:
 # All of it, through the installed command
 
 
-def test_from_init_to_ledger(privcube: Command, ready: Path) -> None:
+def test_from_init_to_ledger(privcube: Command, said: Said, ready: Path) -> None:
+    """A release and its check as a user runs them; what others read, in this process."""
+
     def run(*arguments: str) -> str:
         result = privcube(*arguments)
         assert (result.returncode, result.stderr) == (0, "")
         return result.stdout
 
-    run("plan", "spec.toml", "--save", "plan.json")
+    said("plan", "spec.toml", "--save", "plan.json")
     text = run("release", "spec.toml", "--plan", "plan.json")
     assert text.splitlines() == [
         "Published   out: 3 tables, 32 cells",
@@ -60,13 +62,13 @@ def test_from_init_to_ledger(privcube: Command, ready: Path) -> None:
         "Ledger      epsilon 1.5 of 2.5 left after 1 release",
         "Next        privcube show out; privcube verify out --spec spec.toml",
     ]
-    assert "sex x age" in run("show", "out")
-    assert "sex  estimate  margin  std. error" in run("show", "out", "sex")
-    assert "Estimate" in run("query", "out", "sex=F", "age=3..7")
+    assert "sex x age" in said("show", "out")
+    assert "sex  estimate  margin  std. error" in said("show", "out", "sex")
+    assert "Estimate" in said("query", "out", "sex=F", "age=3..7")
     assert run("verify", "out", "--spec", "spec.toml").endswith("out: all checks passed\n")
-    assert run("export", "out", "--format", "csv", "--to", "tables.csv") == "wrote 3 tables to tables.csv\n"
-    assert "epsilon 1.5 of 2.5; 1 is spent" in run("ledger", "spec.toml")
-    assert "out is unchanged" in run("ledger", "check", "spec.toml")
+    assert said("export", "out", "--format", "csv", "--to", "tables.csv") == "wrote 3 tables to tables.csv\n"
+    assert "epsilon 1.5 of 2.5; 1 is spent" in said("ledger", "spec.toml")
+    assert "out is unchanged" in said("ledger", "check", "spec.toml")
     assert {file.name for file in ready.iterdir()} == {
         "people.csv", "spec.toml", "plan.json", "ledger.db", "out", "tables.csv",
     }  # fmt: skip

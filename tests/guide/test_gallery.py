@@ -1,27 +1,24 @@
-"""The examples of docs/gallery run: as commands where they are commands (with a short search), as a script on Spark.
+"""The examples of docs/gallery run: as a script on Spark here; as commands in `make check` (`tools/pages.py`).
 
-What commands print, with the noise frozen, is compared by `make check` (`tools/pages.py`).
+There, what commands print is compared, with the noise frozen, and what they publish is verified.
 """
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from factory_spark import spark_session
+from pages import EMPTY, pages
 
 import privcube as pc
-from privcube.cli.main import cli
 
 GALLERY = Path(__file__).resolve().parents[2] / "docs" / "gallery"
 COMMANDS = sorted(
     page for page in [*GALLERY.glob("*.md"), GALLERY.parent / "start.md"]
-    if "<!-- run in: an empty folder -->" in page.read_text(encoding="utf-8")
+    if EMPTY in page.read_text(encoding="utf-8")
 )  # fmt: skip
 
 
@@ -34,38 +31,8 @@ def _files(page: Path) -> dict[str, str]:
 
 def test_every_example_is_run() -> None:
     named = {page.stem for page in COMMANDS}
+    assert set(COMMANDS) <= set(pages(""))
     assert named | {"index", "hospital", "logs"} == {page.stem for page in GALLERY.glob("*.md")} | {"start"}
-
-
-@pytest.mark.parametrize("page", COMMANDS, ids=lambda page: page.stem)
-def test_the_commands_of_an_example_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_search: None, said: Callable[..., str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, text in _files(page).items():
-        Path(name).write_text(text, encoding="utf-8")
-    for block in re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
-        for line in re.findall(r"^\$ (.*)$", block, flags=re.MULTILINE):
-            words = re.findall(r'"[^"]*"|\S+', line)
-            words = [word.strip('"') for word in words]
-            if words[0] == "privcube":
-                said(*words[1:])
-            elif words[0] == "python":
-                subprocess.run([sys.executable, *words[1:]], check=True)
-    folders = [path for path in tmp_path.iterdir() if (path / "release.json").exists()]
-    assert folders
-    assert all(check.passed for folder in folders for check in pc.verify(folder))
-
-
-@pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run a command that must do well; what it printed."""
-
-    def run(*words: str) -> str:
-        cli(list(words), standalone_mode=False)
-        return capsys.readouterr().out
-
-    return run
 
 
 @pytest.mark.xdist_group("spark")

@@ -119,6 +119,26 @@ def test_what_a_killed_session_leaves_is_removed_by_the_next(tmp_path: Path, mon
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("end", ["counted", "refused", "forgotten"])
+def test_a_prepared_session_is_used_once_and_closed(end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the count, by a request that is refused, or with an engine that nobody uses any more."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    engine = engine_for(pa.table({"a": [0, 1, 1]}))
+    request = request_for([Attribute("a", size=2)], [("a",)])
+    engine.prepare(request)
+    (folder,) = tmp_path.iterdir()
+    engine.prepare(request)
+    assert list(tmp_path.iterdir()) == [folder]
+    if end == "counted":
+        assert engine.count(request).for_the_gate(("a",)).tolist() == [1, 2]
+    elif end == "refused":
+        with pytest.raises(errors.DataError, match="'z'"):
+            engine.prepare(request_for([Attribute("z", size=2)], [("z",)]))
+    else:
+        del engine
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_links_and_files_of_others_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
     (tmp_path / "temp").mkdir()
