@@ -12,6 +12,7 @@ from types import FrameType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from privcube.planning import largest
 from privcube.planning.search import annealing
 
 # Examples and their making may take as long as a busy machine needs.
@@ -53,12 +54,19 @@ def effort() -> Effort:
 def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches for a plan end soon, for tests to which any plan will do."""
     monkeypatch.setitem(annealing._SECONDS, "fast", 0.02)
+    monkeypatch.setattr(largest, "_SEARCHES", 1)
 
 
-_WHOLE_SEARCHES = ("planning", "golden", "guide")  # rooms to which the plan matters
+@pytest.fixture
+def whole_search() -> None:
+    """Searches as long as users have them, for tests of how good a plan is."""
+
+
+_WHOLE_SEARCHES = ("golden", "guide")  # rooms to which the plan matters
 
 
 @pytest.fixture(autouse=True)
-def _short_search_in_other_rooms(request: pytest.FixtureRequest) -> None:
-    if request.path.relative_to(Path(__file__).parent).parts[0] not in _WHOLE_SEARCHES:
+def _short_search_elsewhere(request: pytest.FixtureRequest) -> None:
+    room = request.path.relative_to(Path(__file__).parent).parts[0]
+    if room not in _WHOLE_SEARCHES and "whole_search" not in request.fixturenames:
         request.getfixturevalue("short_search")

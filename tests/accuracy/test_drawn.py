@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from many_draws import drawn_noise
 from orthonormal import orthonormal_coordinates
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, linear, plan
@@ -22,7 +23,6 @@ from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, group_rows, row_weights
 from privcube.planning.steps import with_bundles
 from privcube.planning.trees import bundles_by_weight
-from privcube.sensitive.gate import SystemNoise, _noise
 
 WIDE = Schema.from_sizes({"a": 2, "x": 60})
 SMALL = Schema.from_sizes({"a": 2, "b": 3, "c": 2})
@@ -111,7 +111,7 @@ def test_noise_of_the_gate_has_the_stated_variance_and_not_the_predicted_one(
     Without records, what is recovered from the noise is the error.
     """
     made = make()
-    answers = np.array([_noise(made, SystemNoise()) for _ in range(runs)])
+    answers = drawn_noise(made, runs)
     squares = np.sum((answers @ recovery_matrix(made).T) ** 2, axis=1)
     cells = [math.prod(counts.shape) for counts in recover(made, answers[0]).values()]
     five_errors = 5 * squares.std() / runs**0.5

@@ -83,7 +83,6 @@ def test_other_tables_only_add_to_the_least_error() -> None:
 # What is left out
 
 
-@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize(
     ("workload", "left_out"),
     [
@@ -129,9 +128,10 @@ def test_prices_grow_with_the_work() -> None:
 
 @pytest.fixture
 def _short_efforts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(annealing, "_SECONDS", {"fast": 0.02, "normal": 0.05, "thorough": 0.1})
+    monkeypatch.setattr(annealing, "_SECONDS", {"fast": 0.01, "normal": 0.02, "thorough": 0.04})
     monkeypatch.setattr(annealing, "_RUNS", dict.fromkeys(annealing._RUNS, 1))
     monkeypatch.setattr(search, "_STARTS", {"fast": 0.02, "normal": 0.05, "thorough": 0.1})
+    monkeypatch.setattr(search, "_LEAST_FOR_STARTS", 0.02)
     monkeypatch.setattr(search, "_COVERINGS", {"fast": 1, "normal": 2, "thorough": 3})
 
 

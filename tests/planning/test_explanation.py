@@ -23,8 +23,6 @@ from privcube.planning.limits import (
 )
 from privcube.strategies import STRATEGIES
 
-pytestmark = pytest.mark.usefixtures("short_search")  # what is tested holds for any plan
-
 SCHEMA = pc.Schema.from_sizes({"sex": 2, "age": 6, "region": 3})
 WORKLOAD = pc.Workload.tables(SCHEMA, [("sex",), ("age",), ("sex", "region"), ("age", "region")], weights=[1, 2, 1, 1])
 RANGES = pc.Workload.ranges(pc.Schema.from_sizes({"age": 16}), ["age"])

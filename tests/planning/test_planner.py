@@ -278,7 +278,7 @@ def test_attributes_of_one_cell_cost_nothing(strategy: str) -> None:
 def test_the_work_of_a_plan_grows_with_its_tables(strategy: str, effort: Any) -> None:
     """Three-way tables of many binary attributes; `make bench` has all 161,700 of a hundred attributes."""
     calls = []
-    for attributes in (14, 28):
+    for attributes in (11, 22):
         workload = Workload.all_kway(Schema.from_sizes({f"a{n}": 2 for n in range(attributes)}), 3)
         effort.calls = 0
         with effort.counted():

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from many_draws import drawn_noise
 
 import privcube as pc
 from privcube.accuracy.error_bars import ErrorBars
@@ -17,9 +18,6 @@ from privcube.accuracy.privacy import verify_privacy
 from privcube.accuracy.structure import Structure
 from privcube.errors import PlanError, PrivcubeError
 from privcube.planning.targets import Target, at_budget, least_budget, margins, planned_for
-from privcube.sensitive.gate import SystemNoise, _noise
-
-pytestmark = pytest.mark.usefixtures("short_search")  # what is tested holds for any plan
 
 SCHEMA = pc.Schema.from_sizes({"sex": 2, "age": 6, "region": 3})
 WORKLOAD = pc.Workload.tables(SCHEMA, [("sex",), ("age",), ("sex", "region"), ("age", "region")])
@@ -87,8 +85,11 @@ def test_the_amount_that_was_given_does_not_matter() -> None:
     assert again.digest == _made("zcdp").digest
 
 
-@pytest.mark.parametrize("margin", [0.8, 3.0, 12.0, 480.0])
-@pytest.mark.parametrize("guarantee", [pc.PureDP(1), pc.ZCDP(1)], ids=["pure", "zcdp"])
+@pytest.mark.parametrize(
+    ("margin", "guarantee"),
+    [(0.8, pc.PureDP(1)), (12.0, pc.PureDP(1)), (480.0, pc.PureDP(1)), (0.8, pc.ZCDP(1)), (3.0, pc.ZCDP(1))],
+    ids=str,
+)
 def test_the_budget_against_all_budgets_in_turn(margin: float, guarantee: pc.PureDP | pc.ZCDP) -> None:
     """The slow twin: every budget of two digits from far below on, until one keeps to the target."""
     plan = pc.plan(WORKLOAD, guarantee, "marginals")
@@ -96,7 +97,7 @@ def test_the_budget_against_all_budgets_in_turn(margin: float, guarantee: pc.Pur
     for power in range(-6, 4):
         for digits in range(10, 100):
             amount = Fraction(digits) * Fraction(10) ** (power - 1)
-            if amount < found.guarantee.amount / 10:
+            if amount < found.guarantee.amount / 3:
                 continue
             bars = ErrorBars(at_budget(plan, amount), [("age",)])
             if bars.errors(("age",)).half_widths(0.95).max() <= margin * (1 + 1e-8):
@@ -109,7 +110,7 @@ def test_the_budget_against_all_budgets_in_turn(margin: float, guarantee: pc.Pur
 def test_targets_are_met_by_the_noise_that_is_drawn(made: pc.Plan, name: str) -> None:
     """95 % of the errors are within the margin, and fewer within 0.7 of it."""
     runs = 600
-    drawn = np.array([_noise(made, SystemNoise()) for _ in range(runs)])
+    drawn = drawn_noise(made, runs)
     units = [recover(made, unit) for unit in np.eye(made.rows)]  # recovery is linear
     for table, margin in TARGETS.items():
         found = np.abs(drawn @ np.array([unit[table].ravel() for unit in units]))
@@ -179,7 +180,7 @@ def test_an_accuracy_that_every_budget_reaches() -> None:
 def test_a_margin_below_any_step_is_noise_that_is_seldom_there(guarantee: pc.PureDP | pc.ZCDP) -> None:
     plan = least_budget(pc.plan(WORKLOAD, guarantee, "marginals"), [Target(("sex",), 1e-6)])
     runs = 600
-    drawn = np.array([_noise(plan, SystemNoise()) for _ in range(runs)])
+    drawn = drawn_noise(plan, runs)
     found = np.abs(drawn @ np.array([recover(plan, unit)[("sex",)] for unit in np.eye(plan.rows)]))
     assert np.all(np.mean(found > 1e-6, axis=0) <= 0.05 + 5 * (0.05 / runs) ** 0.5)
     assert plan.guarantee.amount < 100  # and not more than it takes
@@ -211,7 +212,6 @@ def test_progress_is_told() -> None:
     assert set(seen) == {"planning"}
 
 
-@pytest.mark.usefixtures("short_search")
 def test_the_pure_plan_is_taken_where_it_needs_less_epsilon() -> None:
     workload = pc.Workload.all_kway(pc.Schema.from_sizes({f"a{n}": 2 for n in range(4)}), 1)
     targets = dict.fromkeys(workload, 20.0)

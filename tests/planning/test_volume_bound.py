@@ -86,8 +86,7 @@ def test_the_volume_of_correlation_matrices_and_their_mean_logarithm() -> None:
         assert log_pairs_volume(attributes) == pytest.approx(expected, abs=1e-3)
 
 
-@pytest.mark.usefixtures("short_search")
-@pytest.mark.parametrize("attributes", [8, 14, 24])
+@pytest.mark.parametrize("attributes", [8, 18])
 def test_the_bound_for_pairs_has_the_order_of_gram_bundles(attributes: int) -> None:
     workload = pc.Workload.all_kway(schema((2,) * attributes), 2)
     ratio = pc.plan(workload, pc.PureDP(1), "search").weighted_variance / least_additive_variance(workload)
@@ -136,9 +135,9 @@ def test_figures_of_the_theory_page(of: pc.Schema, figure: float) -> None:
     assert least_additive_variance(workload) / workload.cells == pytest.approx(figure, abs=0.005)
 
 
-@pytest.mark.usefixtures("short_search")
-@pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("of", [NLTCS, ADULT], ids=["nltcs", "adult"])
+@pytest.mark.parametrize(
+    ("of", "k"), [(NLTCS, 1), (NLTCS, 2), (ADULT, 1), (ADULT, 3)], ids=["nltcs 1", "nltcs 2", "adult 1", "adult 3"]
+)
 def test_plans_stay_above_the_bound(of: pc.Schema, k: int) -> None:
     workload = pc.Workload.all_kway(of, k)
     least = least_additive_variance(workload)

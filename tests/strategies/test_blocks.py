@@ -13,6 +13,7 @@ import pytest
 from coded_records import CodedRecords
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from many_draws import ManyDraws
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, errors, linear, plan
 from privcube.accuracy.blocks.form import BlockForm
@@ -324,9 +325,11 @@ def test_whole_releases_have_the_stated_variance(guarantee) -> None:
     made = plan(workload, guarantee, "matrix")
     assert isinstance(made.groups[0], BlockGroup)
     engine, runs = CodedRecords(schema, []), 120
+    source = ManyDraws(runs)
     squares = np.zeros((runs, 3))
     for run in range(runs):
-        tables = recover(made, measure(made, engine, MemoryLedger(guarantee)).answers.astype(np.float64))
+        answers = measure(made, engine, MemoryLedger(guarantee), noise_from=source).answers
+        tables = recover(made, answers.astype(np.float64))
         squares[run] = [float(np.mean(counts**2)) for counts in tables.values()]
     five_errors = 5 * squares.std(axis=0) / runs**0.5
     expected = drawn_table_variances(made)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from coded_records import CodedRecords
+from many_draws import ManyDraws
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, errors, plan
 from privcube.accuracy.matrix_structure import workload_gram
@@ -177,9 +178,11 @@ def test_whole_releases_have_the_stated_variance(guarantee) -> None:
     workload = Workload.tables(WIDE, [("sex", Axis("age", queries="ranges")), ("sex",)])
     made = plan(workload, guarantee, "matrix")
     engine, runs = CodedRecords(WIDE, []), 400
+    source = ManyDraws(runs)
     squares = np.zeros(runs)
     for run in range(runs):
-        tables = recover(made, measure(made, engine, MemoryLedger(guarantee)).answers.astype(np.float64))
+        answers = measure(made, engine, MemoryLedger(guarantee), noise_from=source).answers
+        tables = recover(made, answers.astype(np.float64))
         squares[run] = sum(float(np.sum(counts**2)) for counts in tables.values())
     expected = float(np.dot([2, 156], drawn_table_variances(made)))
     five_errors = 5 * squares.std() / runs**0.5

@@ -64,7 +64,6 @@ def test_the_prediction_of_narrow_noise_is_what_is_drawn() -> None:
     assert found == pytest.approx(drawn_error(made), rel=0.2)  # 3.73 by few draws other than 0: five standard errors
 
 
-@pytest.mark.usefixtures("short_search")
 def test_sections_are_left_where_max_norm_noise_is_better_as_drawn() -> None:
     wide, narrow = (pc.plan(ADULT, pc.PureDP(epsilon), "search") for epsilon in (4, 10))
     assert "section" in wide.noise_laws
