@@ -42,7 +42,15 @@ class ManyDraws(SystemNoise):
         kind = (scale, *bound, None, *free)
         return self._dealt(kind, count, lambda many: super(ManyDraws, self).section(scale, bound, free, many))
 
-    def gram(self, dimension, left, right, squares, which, count) -> np.ndarray:
+    def gram(
+        self,
+        dimension: int,
+        left: np.ndarray,
+        right: np.ndarray,
+        squares: Sequence[Fraction],
+        which: np.ndarray,
+        count: int,
+    ) -> np.ndarray:
         kind = (dimension, *squares, *np.concatenate([left, right, which]).tolist())
         many = super().gram
         return self._dealt(kind, count, lambda all_: [many(dimension, left, right, squares, which, all_)])[0]

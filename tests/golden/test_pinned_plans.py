@@ -16,7 +16,7 @@ NUMERICAL = {
     "matrix, Gaussian",
     "auto, Gaussian levels",
     "auto, Gaussian ranges",
-}  # see `pinned_plans.content`
+}  # see `content` there
 
 
 def test_all_plans_are_pinned() -> None:
