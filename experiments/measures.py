@@ -150,7 +150,7 @@ def _of_case(
                         "delta": float(DELTA) if isinstance(guarantee, pc.ApproxDP) else None,
                         "rho": float(guarantee.rho) if isinstance(guarantee, pc.ApproxDP) else None,
                         "repetitions": 1 if quick else system.repetitions,
-                    }
+                    } | ({"strategy": "marginals"} if quick else {})  # no search
                     kept = home() / "runs" / "sums" / f"{'-'.join([*case, kind, system.name])}.json".replace(" ", "-")
                     outcome = _outcome(python, system, job, None if quick or not system.versions else kept)
                 click.echo(f"  {', '.join(case)}, {kind}, {system.name}: {outcome.status} {outcome.reason}", err=True)

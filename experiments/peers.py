@@ -91,6 +91,7 @@ def _of_case(data: Dataset, asked: str, pythons: dict[str, tuple[Path, Outcome]]
                     outcome = Outcome(LEFT_OUT, peer.why)
                 elif outcome.status == OK:
                     job = case.job(kind, repetitions=1 if quick else peer.repetitions, measurements=folder)
+                    job |= {"strategy": "marginals"} if quick else {}  # no search
                     outcome = run_script(python, SCRIPTS / peer.script, job, LIMIT)
                 click.echo(
                     f"  {data.name} {asked}, {kind}, {peer.name}: {outcome.status} {outcome.reason} "

@@ -21,6 +21,8 @@ plt.rcParams.update({
     "lines.markersize": 3.5,
 })  # fmt: skip
 
+LAYOUT = "constrained"
+
 _GREY, _BLUE, _GREEN, _ORANGE, _RED = "#7f7f7f", "#1f77b4", "#2ca02c", "#ff7f0e", "#d62728"
 _COLORS: Final = {"I": _GREY, "Q": _BLUE, "F": _GREEN, "C": _ORANGE, "auto": "black", "residual": _RED}
 _MARKERS: Final = {"I": "x", "Q": "s", "F": "^", "C": "D", "auto": "o", "residual": "o"}
@@ -50,14 +52,15 @@ def panels(rows: int, columns: int, *, shared: bool = True, width: float = 3.3) 
     """A figure of small panels; the axes as an array."""
     return plt.subplots(
         rows, columns, figsize=(width * columns, 2.7 * rows + 0.9), sharex=shared, sharey="row" if shared else False,
-        squeeze=False, layout="constrained",
+        squeeze=False, layout=LAYOUT,
     )  # fmt: skip
 
 
 def legend_below(figure: Any, axes: Any, columns: int) -> None:
     """One legend for all panels, under them."""
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+    where = "outside lower center" if LAYOUT == "constrained" else "lower center"
+    figure.legend(handles, labels, loc=where, ncols=columns, frameon=False)
 
 
 def save(figure: Any, folder: Path, name: str) -> None:

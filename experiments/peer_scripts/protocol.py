@@ -2,9 +2,10 @@
 
 The job is a JSON file: `records` (a CSV file of numbered values), `sizes` (values per attribute), `tables`, `epsilon`,
 `delta` and `rho` (null for a pure guarantee), `repetitions`, `measurements` (a folder that privcube writes to and mbi
-reads, or null), `result` and, where it is limited, `processor_limit`, seconds of the processor. Neighbors differ by one
-record more or less. The answer, in `result`: the tables of every repetition, flat in the order of the job, the seconds
-of each from records in memory to tables, by the clock and of all processors, peak memory in MB.
+reads, or null), `strategy` (of privcube, if it is not to choose), `result` and, where it is limited, `processor_limit`,
+seconds of the processor. Neighbors differ by one record more or less. The answer, in `result`: the tables of every
+repetition, flat in the order of the job, the seconds of each from records in memory to tables, by the clock and of all
+processors, peak memory in MB.
 A script that cannot do what is asked raises; the last line of its message is the reason that is reported.
 """
 

@@ -16,7 +16,8 @@ def release(job, codes):
     workload = pc.Workload.tables(schema, [tuple(table) for table in job["tables"]])
     pure = job["delta"] is None
     guarantee = pc.PureDP(job["epsilon"]) if pure else pc.ApproxDP(job["epsilon"], job["delta"])
-    made = pc.release(pc.plan(workload, guarantee), pd.DataFrame(codes, columns=list(job["sizes"])))
+    plan = pc.plan(workload, guarantee, job.get("strategy", "auto"))
+    made = pc.release(plan, pd.DataFrame(codes, columns=list(job["sizes"])))
     tables = [made.values(tuple(table)).estimate for table in job["tables"]]
     if job["measurements"]:
         keep(made, job)

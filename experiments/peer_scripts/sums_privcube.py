@@ -19,12 +19,13 @@ def planned(written):
     schema = pc.Schema([*attributes, *measures])
     tables = [by, *((*by, pc.Axis(measure.name, queries="sum")) for measure in measures)]
     guarantee = pc.PureDP(job["epsilon"]) if job["delta"] is None else pc.ApproxDP(job["epsilon"], job["delta"])
-    return pc.plan(pc.Workload.tables(schema, tables), guarantee), tables
+    return pc.plan(pc.Workload.tables(schema, tables), guarantee, job["strategy"] or "auto"), tables
 
 
 def release(job, records):
     """Count, add noise, recover; the first release has the planning in it."""
-    plan, tables = planned(json.dumps({key: job[key] for key in ("sizes", "measures", "epsilon", "delta")}))
+    asked = {key: job.get(key) for key in ("sizes", "measures", "epsilon", "delta", "strategy")}
+    plan, tables = planned(json.dumps(asked))
     made = pc.release(plan, pd.DataFrame(records))
     return [made.values(table).estimate for table in tables]
 

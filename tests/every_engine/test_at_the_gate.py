@@ -55,14 +55,14 @@ class NoNoise:
 
 
 def test_one_charge_and_news_of_how_far_the_count_has_come(
-    holder: Holder, tmp_path: Path, surroundings: Surroundings
+    source: Holder, tmp_path: Path, surroundings: Surroundings
 ) -> None:
     book, heard = Book(), []
-    engine = holder.engine(RECORDS, tmp_path)
+    engine = source.engine(RECORDS, tmp_path)
     found = measure(PLAN, engine, book, noise_from=NoNoise(), progress=lambda *news: heard.append(news))
     assert book.charges == [PLAN.digest]
     tables = [("a", "b"), ("a", "c"), ("b", "c")]
-    expected = counted(request_for(SCHEMA, tables), holder.told(RECORDS))
+    expected = counted(request_for(SCHEMA, tables), source.told(RECORDS))
     np.testing.assert_array_equal(found.answers, np.concatenate([expected[table].ravel() for table in tables]))
     for stage in (READING, COUNTING):
         done = [number for told, number, _ in heard if told == stage]
@@ -70,22 +70,22 @@ def test_one_charge_and_news_of_how_far_the_count_has_come(
     assert {stage for stage, *_ in heard} <= {READING, COUNTING}
     assert [news for news in heard if news[0] == COUNTING][-1] == (COUNTING, 3, 3)
     read = [number for stage, number, _ in heard if stage == READING][-1:]
-    assert read in ([], [ROWS]) or (holder.name.startswith("spark") and read[0] <= ROWS)  # Spark is asked now and then
+    assert read in ([], [ROWS]) or (source.name.startswith("spark") and read[0] <= ROWS)  # Spark is asked now and then
     assert_no_canary(surroundings.said() + repr(engine) + repr(found))
 
 
-def test_a_missing_column_costs_nothing(holder: Holder, tmp_path: Path) -> None:
+def test_a_missing_column_costs_nothing(source: Holder, tmp_path: Path) -> None:
     book = Book()
     columns = {name: column for name, column in RECORDS.items() if name != "b"}
     with pytest.raises(DataError, match="expected one column named 'b', given none"):
-        measure(PLAN, holder.engine(columns, tmp_path), book)
+        measure(PLAN, source.engine(columns, tmp_path), book)
     assert book.charges == []
 
 
-def test_a_failure_among_the_records_costs_nothing(holder: Holder, tmp_path: Path) -> None:
+def test_a_failure_among_the_records_costs_nothing(source: Holder, tmp_path: Path) -> None:
     book = Book()
     columns = {**RECORDS, "b": ("integer", [*[0] * (ROWS - 1), NUMBER])}
     with pytest.raises(DataError, match="column 'b'") as caught:
-        measure(PLAN, holder.engine(columns, tmp_path), book)
+        measure(PLAN, source.engine(columns, tmp_path), book)
     assert book.charges == []
     assert_no_canary(everything_said(caught.value))

@@ -30,13 +30,13 @@ def assert_equal(holder: Holder, folder: Path, request: CountRequest, columns: C
 WHOLE_GRID = ("parquet", "postgresql table", "spark")  # one for each program that codes
 
 
-def test_spellings_and_dates(holder: Holder, tmp_path: Path) -> None:
+def test_spellings_and_dates(source: Holder, tmp_path: Path) -> None:
     """All of them where values are coded by another program, else two for each column: how it is held may differ."""
     attributes, columns = spellings_and_dates()
-    if holder.name not in WHOLE_GRID:
+    if source.name not in WHOLE_GRID:
         by_column = {name: [one for one in attributes if one.column == name] for name in columns}
         attributes = [one for own in by_column.values() for one in (own[0], own[-1])]
-    assert_equal(holder, tmp_path, request_for(attributes), columns)
+    assert_equal(source, tmp_path, request_for(attributes), columns)
 
 
 def test_the_grid_has_something_in_most_cells() -> None:

@@ -69,12 +69,12 @@ def test_random_schemas_tables_and_persons(holder: Holder, seed: int, tmp_path: 
     assert_equal(holder, tmp_path, request_for(attributes, tables, person, max_rows=5), columns)
 
 
-def test_names_that_are_hard_to_quote(holder: Holder, tmp_path: Path) -> None:
+def test_names_that_are_hard_to_quote(source: Holder, tmp_path: Path) -> None:
     """Each column has its own values, so that one read in place of another is seen."""
     attributes = [Attribute(name, size=len(NAMES)) for name in NAMES]
     columns = {name: ("integer", [at, at, (at + 1) % len(NAMES)]) for at, name in enumerate(NAMES)}
     pairs = list(zip(NAMES[::2], NAMES[1::2], strict=False))
-    assert_equal(holder, tmp_path, request_for(attributes, [*pairs, (NAMES[-1],)], person="none", max_rows=2), columns)
+    assert_equal(source, tmp_path, request_for(attributes, [*pairs, (NAMES[-1],)], person="none", max_rows=2), columns)
 
 
 def test_no_record(holder: Holder, tmp_path: Path) -> None:
@@ -83,19 +83,19 @@ def test_no_record(holder: Holder, tmp_path: Path) -> None:
     assert_equal(holder, tmp_path, request_for(attributes, [(), ("a",), ("a", "b", "c")]), columns)
 
 
-def test_one_record_of_which_nothing_but_the_total_is_asked(holder: Holder, tmp_path: Path) -> None:
+def test_one_record_of_which_nothing_but_the_total_is_asked(source: Holder, tmp_path: Path) -> None:
     attributes = [Attribute("a", values=["x", "y"]), Attribute("b", size=3)]
     columns = {"a": ("text", ["y"]), "b": ("integer", [99])}  # b is not looked at
-    assert_equal(holder, tmp_path, request_for(attributes, [()]), columns)
+    assert_equal(source, tmp_path, request_for(attributes, [()]), columns)
 
 
-def test_a_person_column_that_is_counted_too(holder: Holder, tmp_path: Path) -> None:
+def test_a_person_column_that_is_counted_too(source: Holder, tmp_path: Path) -> None:
     columns = {"who": ("text", ["ann"] * 5 + ["bob"] * 3 + ["cy"]), "a": ("integer", [0, 1, 2, 0, 1, 2, 2, 2, 0])}
     attributes = [Attribute("who", values=["ann", "bob", "cy"]), Attribute("a", size=3)]
-    assert_equal(holder, tmp_path, request_for(attributes, [("who", "a"), ("who",)], person="who", max_rows=2), columns)
+    assert_equal(source, tmp_path, request_for(attributes, [("who", "a"), ("who",)], person="who", max_rows=2), columns)
 
 
-def test_the_same_rows_of_a_person_are_kept(holder: Holder, tmp_path: Path) -> None:
+def test_the_same_rows_of_a_person_are_kept(source: Holder, tmp_path: Path) -> None:
     """A person with 600 rows, some with a few, many with one; ids that only look alike are different persons."""
     chance = random.Random(11)
     ids = (
@@ -116,4 +116,4 @@ def test_the_same_rows_of_a_person_are_kept(holder: Holder, tmp_path: Path) -> N
         Attribute("unused", values=["x", "y", "z"]),
     ]
     request = request_for(attributes, [("a", "b"), ("a",), ()], person="who", max_rows=3)
-    assert_equal(holder, tmp_path, request, columns)
+    assert_equal(source, tmp_path, request, columns)

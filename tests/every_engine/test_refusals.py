@@ -43,8 +43,8 @@ REFUSED: dict[
 
 
 @pytest.mark.parametrize("case", ["undeclared text", "NaN"])
-def test_a_refused_value_is_not_told(holder: Holder, case: str, tmp_path: Path, surroundings: Surroundings) -> None:
-    assert_refused(holder, case, tmp_path, surroundings)
+def test_a_refused_value_is_not_told(source: Holder, case: str, tmp_path: Path, surroundings: Surroundings) -> None:
+    assert_refused(source, case, tmp_path, surroundings)
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -76,30 +76,30 @@ def assert_refused(holder: Holder, case: str, folder: Path, surroundings: Surrou
 
 @pytest.mark.parametrize("nobody", [None, " \t"])
 def test_a_record_without_a_person_is_refused(
-    holder: Holder, nobody: str | None, tmp_path: Path, surroundings: Surroundings
+    source: Holder, nobody: str | None, tmp_path: Path, surroundings: Surroundings
 ) -> None:
     attributes = [Attribute("a", size=2)]
     columns = {"who": ("text", [*[WORD] * 8, nobody, WORD]), "a": ("integer", [0, 1] * 5)}
     request = request_for(attributes, person="who", max_rows=2)
     with pytest.raises(DataError, match=r"column 'who': expected a person in every record") as caught:
-        holder.count(columns, tmp_path, request)
+        source.count(columns, tmp_path, request)
     assert_no_canary(everything_said(caught.value) + surroundings.said())
 
 
-def test_a_refused_record_is_seen_beyond_the_rows_of_a_person_that_count(holder: Holder, tmp_path: Path) -> None:
+def test_a_refused_record_is_seen_beyond_the_rows_of_a_person_that_count(source: Holder, tmp_path: Path) -> None:
     """Whether data is refused does not depend on the key that chooses rows."""
     attributes = [Attribute("a", size=2)]
     columns = {"who": ("integer", [7] * 50), "a": ("integer", [0, 1] * 24 + [0, 2])}
     request = request_for(attributes, person="who", max_rows=1)
     with pytest.raises(DataError, match=r"column 'a'"):
-        holder.count(columns, tmp_path, request)
+        source.count(columns, tmp_path, request)
 
 
-def test_persons_are_named_by_text_or_integers(holder: Holder, tmp_path: Path) -> None:
+def test_persons_are_named_by_text_or_integers(source: Holder, tmp_path: Path) -> None:
     columns = {"who": ("float", [1.5, 2.0]), "a": ("integer", [0, 1])}
-    told, _ = holder.told(columns)["who"]
+    told, _ = source.told(columns)["who"]
     request = request_for([Attribute("a", size=2)], person="who")
-    engine = holder.engine(columns, tmp_path)
+    engine = source.engine(columns, tmp_path)
     if told == "text":
         engine.prepare(request)
     else:
@@ -107,12 +107,12 @@ def test_persons_are_named_by_text_or_integers(holder: Holder, tmp_path: Path) -
             engine.prepare(request)
 
 
-def test_a_missing_column_is_seen_before_counting(holder: Holder, tmp_path: Path, surroundings: Surroundings) -> None:
+def test_a_missing_column_is_seen_before_counting(source: Holder, tmp_path: Path, surroundings: Surroundings) -> None:
     """Also one that no table asks for; the columns that are there are not listed, as they may be a record."""
     columns = {"who": ("text", [WORD]), "a": ("text", [WORD]), f"{WORD} c": ("integer", [NUMBER])}
     attributes = [Attribute("a", values=["x"]), Attribute("b", values=["x"])]
     request = request_for(attributes, [("a",)], person="who")
-    engine = holder.engine(columns, tmp_path)
+    engine = source.engine(columns, tmp_path)
     with pytest.raises(DataError, match="expected one column named 'b', given none") as caught:
         engine.prepare(request)
     assert_no_canary(everything_said(caught.value) + surroundings.said())

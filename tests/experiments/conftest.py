@@ -12,7 +12,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 STUDIES = """
 import runpy, sys
 from privcube.planning.search import annealing
+from experiments import plots
 annealing._SECONDS["fast"] = 0.02  # searches end soon
+plots.LAYOUT = "none"  # which takes most of the time of a plot
 sys.argv = ["experiments", "all", "--quick", "--out", sys.argv[1]]
 runpy.run_module("experiments", run_name="__main__")
 """

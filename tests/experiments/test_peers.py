@@ -30,6 +30,7 @@ def job(tmp_path: Path) -> dict[str, object]:
     return {"records": str(records), "sizes": sizes, "tables": TABLES, "epsilon": 1e6, "delta": None, "rho": None} | {
         "repetitions": 2,
         "measurements": None,
+        "strategy": "marginals",
     }
 
 
@@ -54,12 +55,12 @@ def test_a_script_releases_the_tables_of_the_job(job: dict[str, object], script:
     assert 10 < outcome.megabytes < 1000
 
 
-@pytest.mark.parametrize(("rho", "expected"), [(None, 2.0), (0.125, 2.0 * 2.0**0.5 * NORMAL)])
+@pytest.mark.parametrize(("rho", "expected"), [(None, 2.0), (31.25, 2.0 * 2.0**0.5 * NORMAL)])
 def test_even_split_adds_the_noise_that_its_guarantee_needs(
     job: dict[str, object], rho: float | None, expected: float
 ) -> None:
-    """Two tables: Laplace noise of scale 2 / epsilon; Gaussian noise of variance 2 / (2 rho)."""
-    many = {**job, "tables": [["a", "b"]] * 2, "epsilon": 1.0, "rho": rho, "repetitions": 500}
+    """500 tables: Laplace noise of scale 500 / epsilon; Gaussian noise of variance 500 / (2 rho)."""
+    many = {**job, "tables": [["a", "b"]] * 500, "epsilon": 250.0, "rho": rho, "repetitions": 2}
     outcome = run_script(PYTHON, SCRIPTS / "run_even.py", many, 60)
     errors = np.array(outcome.releases) - [1, 2, 0, 0, 0, 1]
     assert np.abs(errors).mean() == pytest.approx(expected, rel=0.08)
