@@ -17,7 +17,7 @@ from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model.groups import group_rows
 from privcube.model.plan import Plan as PlanClass
 from privcube.progress import silent
-from privcube.sensitive import brute_force, counting
+from privcube.sensitive import brute_force, counting, gate
 from privcube.sensitive.brute_force import verify_by_brute_force
 from privcube.sensitive.counting import TableCounter
 from privcube.sensitive.counts import ExactCounts
@@ -132,10 +132,12 @@ BESIDE = ["marginals", "base_counts", "fourier", "sketch"]  # each under two of 
     + [(strategy, GUARANTEES[(at + more) % 4]) for at, strategy in enumerate(BESIDE) for more in (0, 2 + at // 2)],
     ids=str,
 )
-def test_neighbors_cost_no_more_than_the_guarantee(strategy: str, guarantee) -> None:
+def test_neighbors_cost_no_more_than_the_guarantee(strategy: str, guarantee, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any record, or two exchanged, move what is noised by no more than the noise is made for."""
     made = plan(WORKLOAD, guarantee, strategy)
     verify_privacy(made)
+    for again in ("verify_privacy", "verify_by_brute_force"):  # of the same plan for every record
+        monkeypatch.setattr(gate, again, lambda _: None)
     own = [answers(made, [record]) for record in RECORDS]
     none = answers(made, [])
     both = answers(made, RECORDS)
@@ -261,7 +263,7 @@ def test_errors_of_simulated_releases_are_the_predicted_ones(guarantee) -> None:
     schema = Schema([*Schema.from_sizes({"a": 3, "b": 2}), Measure("x", low=10, high=50, step=1)])
     made = plan(Workload.all_kway(schema, 1).with_sums() | Workload.tables(schema, ["a x b x x"]), guarantee)
     found: dict = {table: [] for table in made.workload}
-    draws = 400
+    draws = 250
     for _ in range(draws):
         release = Release(Measurements(made, _noise(made, SystemNoise())))  # of no record: all noise
         for table, own in found.items():
@@ -269,7 +271,7 @@ def test_errors_of_simulated_releases_are_the_predicted_ones(guarantee) -> None:
     for table, own in found.items():
         values = release.values(table)
         measured = np.sqrt(np.mean(np.array(own) ** 2))
-        assert np.isclose(measured, np.sqrt(np.mean(values.std_error**2)), rtol=0.28), table  # five standard errors
+        assert np.isclose(measured, np.sqrt(np.mean(values.std_error**2)), rtol=0.36), table  # five standard errors
         inside = np.mean(np.abs(own) <= values.margin)
         assert inside >= 0.95 - 5 * (0.05 * 0.95 / draws) ** 0.5, table
 

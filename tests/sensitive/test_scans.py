@@ -162,8 +162,10 @@ def test_files_with_other_columns_are_refused_before_counting(tmp_path: Path) ->
         engine_for(tmp_path).prepare(request_for(LETTERS))
 
 
-@pytest.mark.parametrize("ending", [".csv.gz", ".CSV.GZ", ".csv.zst", ".CSV.ZST"])
-@pytest.mark.parametrize("kept", [1.0, 0.99, 0.6])
+@pytest.mark.parametrize(
+    ("ending", "kept"),
+    [(".csv.gz", 1.0), (".CSV.GZ", 0.99), (".csv.gz", 0.6), (".CSV.ZST", 1.0), (".csv.zst", 0.99), (".CSV.ZST", 0.6)],
+)
 def test_a_compressed_file_counts_whole_or_not_at_all(ending: str, kept: float, tmp_path: Path) -> None:
     """DuckDB takes what is there of a zstd file that was cut off for the whole."""
     rows = 150_000  # more than is looked at for the header
@@ -264,11 +266,9 @@ def test_names_that_differ_in_case_only(name: str, tmp_path: Path) -> None:
         "id": ("text", "xyz"),
     }
     request = request_for([Attribute("A", values=["x", "y"]), Attribute("a", values=["x", "y"])], [("A", "a")], "ID", 1)
-    free = request_for(request.schema, [("A", "a")])
-    assert counts(FACTORIES[name](columns, tmp_path)[0], free) == [[1, 0], [1, 1]]
-    other = tmp_path / "persons"
-    other.mkdir()
-    assert sum(map(sum, counts(FACTORIES[name](columns, other)[0], request))) == 2
+    found = engine_for(FACTORIES[name](columns, tmp_path)[0]).count(request).for_the_gate(("A", "a"))
+    assert found.sum() == 2
+    assert (found <= [[1, 0], [1, 1]]).all()
 
 
 def test_names_that_differ_in_case_only_are_refused_where_duckdb_cannot_tell_them(tmp_path: Path) -> None:
