@@ -24,7 +24,7 @@ from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.gate import SystemNoise, measure
 from privcube.sensitive.ledger import MemoryLedger
 from privcube.sensitive.measures import dividing
-from privcube.sensitive.measures.dividing import Divided, divided_places
+from privcube.sensitive.measures.dividing import CountAndSum, Divided, divided_places
 from privcube.sensitive.sources import engine_for
 
 SCHEMA = Schema(
@@ -274,6 +274,19 @@ def test_errors_of_simulated_releases_are_the_predicted_ones(guarantee) -> None:
         assert np.isclose(measured, np.sqrt(np.mean(values.std_error**2)), rtol=0.36), table  # five standard errors
         inside = np.mean(np.abs(own) <= values.margin)
         assert inside >= 0.95 - 5 * (0.05 * 0.95 / draws) ** 0.5, table
+
+
+@pytest.mark.parametrize("parts", [1, 131_000, 131_072, 10**6])
+def test_a_chunk_at_its_heaviest_is_told_apart_exactly_or_not_at_all(parts: int) -> None:
+    """All records of a chunk in one cell, and all but one of them adding all they can."""
+    records = counting._CHUNK
+    both = CountAndSum.of(Divided(parts, np.zeros(2, dtype=np.uint32), np.array([0, parts])), records)
+    assert (both is None) == (parts >= 131_072)
+    if both is not None:
+        codes = np.ones(records, dtype=np.uint8)
+        codes[0] = 0
+        counted, more = both.apart(np.bincount(np.zeros(records, dtype=np.int64), both.weights[codes]))
+        assert (counted.tolist(), more.tolist()) == ([records], [(records - 1) * parts])
 
 
 def test_sums_and_counts_of_the_records_come_out() -> None:

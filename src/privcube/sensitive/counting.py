@@ -23,7 +23,7 @@ from privcube.errors import Plain, PlanError, counted
 from privcube.progress import COUNTING, Progress, silent
 from privcube.sensitive.counts import LARGEST_TOTAL
 from privcube.sensitive.cover import Block, Positions, cover_by_measures, increment_cost
-from privcube.sensitive.measures.dividing import Divided, Sums, assembled, checked_parts, subsets
+from privcube.sensitive.measures.dividing import CountAndSum, Divided, Sums, assembled, checked_parts, subsets
 
 Codes = NDArray[np.unsignedinteger]
 Counts = NDArray[np.int64]
@@ -144,20 +144,34 @@ class TableCounter:
         """The counts of a block: mixed-radix keys, counted chunk by chunk; with measures, their parts are added up."""
         shape, cells, measures = self._shape(attributes), self._cells(attributes), self._measures(attributes)
         sums = {which: np.zeros(cells, dtype=np.int64) for which in subsets(measures)}
+        together = self._together(measures, cells)
         short = cells <= 1 << 16 and max(shape, default=1) < 1 << 16  # sizes must fit into the type of keys, too
         narrow = np.empty(_CHUNK, dtype=np.uint16 if short else np.uint32)
         wide = np.empty(_CHUNK, dtype=np.int64)  # what numpy counts; made once, as fresh memory is slow
+        weights = np.empty(_CHUNK)
         for chunk in chunks:
             rows = len(chunk[0])
             keys = narrow[:rows] if cells <= 1 << 32 else wide[:rows]
             keys[...] = 0
             for place in attributes:
-                codes = self._divided[place].cell[chunk[place]] if place in self._divided else chunk[place]
+                codes = self._divided[place].cells_of(chunk[place]) if place in self._divided else chunk[place]
                 np.multiply(keys, self._sizes[place], out=keys, casting="unsafe")
                 np.add(keys, codes, out=keys, casting="unsafe")
             wide[:rows] = keys
+            if together is not None:
+                np.take(together.weights, chunk[measures[0]], out=weights[:rows], mode="clip")
+                counted, more = together.apart(np.bincount(wide[:rows], weights[:rows], minlength=cells))
+                sums[()] += counted
+                sums[measures] += more
+                continue
             self._add_up(sums, wide[:rows], {place: self._divided[place].more[chunk[place]] for place in measures})
         return assembled({which: each.reshape(shape) for which, each in sums.items()}, attributes, self._divided)
+
+    def _together(self, measures: Positions, cells: int) -> CountAndSum | None:
+        """How to count records and add up their parts at once, where floats can hold both."""
+        if len(measures) != 1 or cells > _FRESH_CELLS:
+            return None
+        return CountAndSum.of(self._divided[measures[0]], _CHUNK)
 
     def _add_up(self, sums: Sums, keys: Counts, more: Mapping[int, Counts]) -> None:
         """Add the records of a chunk to the sums of a block."""

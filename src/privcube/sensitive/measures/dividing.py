@@ -51,6 +51,39 @@ class Divided:
         cell = np.concatenate([np.arange(first), knot + first, above])
         return cls(grid.parts, cell.astype(np.uint32), np.concatenate([np.zeros(first), more, 0 * above]).astype(int))
 
+    def cells_of(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.uint32] | int:
+        """The cells of the knots below some codes; a number if all are in the same cell."""
+        return int(self.cell[0]) if np.ptp(self.cell) == 0 else self.cell[codes]
+
+
+@dataclass(frozen=True, eq=False)
+class CountAndSum:
+    """The weights of a measure's codes by which one pass over records counts them and adds up what goes to next cells.
+
+    A record weighs `one` and what it adds to the next cell. `one` is more than the latter can come to in a chunk, so
+    the sum tells both apart, and a chunk weighs less than 2^53, so floats add it up exactly.
+
+    >>> both = CountAndSum.of(Divided(4, np.zeros(5, dtype=np.uint32), np.arange(5)), 100)
+    >>> [each.tolist() for each in both.apart(np.bincount([0, 1, 1], both.weights[[3, 4, 4]], minlength=3))]
+    [[1, 2, 0], [3, 8, 0]]
+    """
+
+    weights: NDArray[np.float64]
+    one: int
+
+    @classmethod
+    def of(cls, divided: Divided, most_records: int) -> CountAndSum | None:
+        """The weights for so many records at once, or None if the steps are too fine for that."""
+        one = most_records * divided.parts + 1
+        return (
+            cls((divided.more + one).astype(np.float64), one) if most_records * (one + divided.parts) < 2**53 else None
+        )
+
+    def apart(self, weighed: NDArray[np.number]) -> tuple[Counts, Counts]:
+        """How many records a sum of weights has, and how much they add to next cells."""
+        counted, more = np.divmod(weighed.astype(np.int64), self.one)
+        return counted, more
+
 
 def divided_places(attributes: Sequence[Attribute]) -> dict[int, Divided]:
     """The measures among some attributes, by their position."""
