@@ -9,9 +9,9 @@ epsilon that holds with 99.9 % probability.
 So one audit in a thousand calls a right mechanism wrong. An audit that does is repeated with fresh draws, and only the
 second verdict counts: a right mechanism fails both once in a million times. Mutants fail the first.
 
-Laplace noise is drawn a million times a side, or a third of that where a matrix has many rows, Gaussian noise two
-million times, as the events that count are rare there, and max-norm bundles PRIVCUBE_AUDIT_BUNDLES times (16,000 here,
-1,000,000 in `make audit`). `make audit` has more guarantees, and finds smaller faults of what takes long to draw.
+Laplace noise is drawn 300,000 times a side, or fewer times where a matrix has many rows, Gaussian noise a million
+times, as the events that count are rare there, and max-norm bundles PRIVCUBE_AUDIT_BUNDLES times (8,000 here, 1,000,000
+in `make audit`). `make audit` has more runs and guarantees, and finds smaller faults of what takes long to draw.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_no
 from privcube.sensitive.sources import engine_for
 from privcube.strategies.proposal import Proposal
 
-RUNS = 1_000_000
-MATRIX_RUNS = 300_000
-GAUSSIAN_RUNS = 2_000_000
-BUNDLES = int(os.environ.get("PRIVCUBE_AUDIT_BUNDLES", "16000"))
+BUNDLES = int(os.environ.get("PRIVCUBE_AUDIT_BUNDLES", "8000"))
 LONG = BUNDLES >= 1_000_000
-SLICED_RUNS = max(60_000, BUNDLES)
-SLICED_LEAST = 0.9 if LONG else 0.75  # of the promise that audits of bundles in slices must find
+RUNS = 1_000_000 if LONG else 300_000
+MATRIX_RUNS = 300_000 if LONG else 120_000
+GAUSSIAN_RUNS = 2_000_000 if LONG else 1_000_000
+ROUNDED_RUNS = 1_000_000
+SLICED_RUNS = max(30_000, BUNDLES)
+SLICED_LEAST = 0.9 if LONG else 0.7  # of the promise that audits of bundles in slices must find
 RISK = 1e-3 / 2  # of each of the two bounds
 
 Scores = tuple[np.ndarray, np.ndarray]  # on both data sets
@@ -260,7 +261,10 @@ def divided_audit(guarantee: PureDP | ZCDP, records: list[dict[str, int]], part:
 
 
 def test_measures_keep_their_promise_and_use_it_up() -> None:
-    assert 0.87 <= audited_epsilon(divided_audit(PureDP(1), [AT_KNOTS], Fraction(1)), 1.0) <= 1
+    assert (0.87 if LONG else 0.82) <= audited_epsilon(divided_audit(PureDP(1), [AT_KNOTS], Fraction(1)), 1.0) <= 1
+
+
+SHORT = Fraction(85, 100) if LONG else Fraction(80, 100)  # of the noise, which must be noticed
 
 
 def test_divided_records_are_within_the_promise() -> None:
@@ -275,8 +279,8 @@ def test_divided_records_are_within_the_promise() -> None:
 
 @pytest.mark.parametrize(
     ("guarantee", "part", "delta"),
-    [(PureDP(1), Fraction(85, 100), 0.0), (PureDP(1), Fraction(1, 3), 0.0), (ZCDP("0.5"), Fraction(1, 3), 0.05)],
-    ids=["noise 15 % short", "noise of records on parts of them", "Gaussian noise of a third of its variance"],
+    [(PureDP(1), SHORT, 0.0), (PureDP(1), Fraction(1, 3), 0.0), (ZCDP("0.5"), Fraction(1, 3), 0.05)],
+    ids=["noise that is short", "noise of records on parts of them", "Gaussian noise of a third of its variance"],
 )
 def test_measures_with_too_little_noise_are_caught(guarantee: PureDP | ZCDP, part: Fraction, delta: float) -> None:
     limit = 1.0 if isinstance(guarantee, PureDP) else float(guarantee.epsilon(delta="0.05"))
@@ -299,7 +303,7 @@ def max_norm_audit(scale: Fraction) -> Audit:
 
 def test_max_norm_bundles_keep_their_promise_and_use_it_up() -> None:
     """Three groups for the price of one."""
-    assert (0.9 if LONG else 0.88) <= audited_epsilon(max_norm_audit(Fraction(1)), 1.0) <= 1
+    assert (0.9 if LONG else 0.85) <= audited_epsilon(max_norm_audit(Fraction(1)), 1.0) <= 1
 
 
 def test_a_max_norm_bundle_with_too_little_noise_is_caught() -> None:
@@ -338,12 +342,12 @@ def sliced_audit(moved: tuple[int, ...], runs: int) -> Audit:
 
 def test_bundles_in_slices_keep_their_promise_and_use_it_up() -> None:
     """A record in one slice of two: the noise of one draw, half the rows."""
-    assert 0.7 <= audited_epsilon(sliced_audit((0,), 3000), 1.0) <= 1
+    assert 0.7 <= audited_epsilon(sliced_audit((0,), 1500), 1.0) <= 1
 
 
 def test_slices_are_not_noised_together() -> None:
     """Records in two slices cost twice: were they noised together, by the larger norm, they would cost once."""
-    assert caught(sliced_audit((0, 7), 1500), 1.0)
+    assert caught(sliced_audit((0, 7), 800), 1.0)
 
 
 # Sections and Gram bundles: every slice is a run of its own, and the gate draws thousands of them at once
@@ -538,7 +542,7 @@ def rounded_audit(variances: list[Fraction], draw: Callable = rounded_gaussian) 
     """Groups with one cell touched each; the score is that of rounded noise of these variances."""
 
     def scores(there: bool) -> np.ndarray:
-        total = np.zeros(GAUSSIAN_RUNS // 2)
+        total = np.zeros(ROUNDED_RUNS)
         for variance in variances:
             _, loss = rounded_loss(float(variance))
             total += loss[np.clip(draw(variance, len(total)) + (1 if there else 0), -60, 60) + 60]

@@ -171,7 +171,7 @@ def norms(points: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     ],
 )
 def test_joint_probabilities(sizes: list[int], scale: Fraction, count: int, fits: Callable[..., bool]) -> None:
-    """Every point has weight exp(-norm/scale); the normalizer sums shells of points. 10 % off is rejected (long: 5 %)."""
+    """Every point has weight exp(-norm/scale); the normalizer sums shells. 10 % off is rejected (long: 5 %)."""
     reach = 5
     grid = np.array(list(itertools.product(range(-reach, reach + 1), repeat=sum(sizes))))
     grid = grid[norms(grid, sizes) <= reach]
