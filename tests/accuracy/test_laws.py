@@ -302,11 +302,11 @@ def test_drawn_variances_are_those_of_the_draws(kind: str, epsilon: str) -> None
 def test_intervals_in_slices_cover_what_they_say(kind: str) -> None:
     """The weights of a cell lie in one slice of several; the kurtosis must be that of this slice, not of their mean."""
     made = sliced(kind, {"s": 6, "a": 4, "b": 3}, "0.1")
-    drawn = drawn_noise(made, 600)
+    noise = drawn_noise(made, 600)
     units = [recover(made, unit) for unit in np.eye(made.rows)]  # recovery is linear
     found = predictor(made)
     for table in made.workload:
-        errors = np.tensordot(drawn, np.array([unit[table] for unit in units]), 1)
+        errors = np.tensordot(noise, np.array([unit[table] for unit in units]), 1)
         for confidence in (0.95, 0.999):
             missed = float(np.mean(np.abs(errors) > found.errors(table).half_widths(confidence)))
             assert missed <= 1 - confidence + 5 * np.sqrt((1 - confidence) / errors.size) + 0.002

@@ -92,9 +92,7 @@ def test_products_with_the_gram_matrix_of_any_workload() -> None:
 # Large attributes
 
 
-@pytest.mark.usefixtures("short_search")
-@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5")], ids=str)
-@pytest.mark.parametrize("queries", ["ranges", "prefixes"])
+@pytest.mark.parametrize(("guarantee", "queries"), [(PureDP(1), "ranges"), (ZCDP("0.5"), "prefixes")], ids=str)
 def test_five_thousand_values_take_no_square_matrix(guarantee, queries: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """5,000 x 5,000 numbers would be 200 MB; and the trees are searched once."""
     counts, real = [], searched.best_tree

@@ -81,7 +81,7 @@ def test_real_shares_keep_padding_empty() -> None:
     np.testing.assert_allclose(coordinates[level_slice(chain, 2)][2:], 0.0)  # an only child differs from nothing
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_incidence_against_the_definition(data: st.DataObject) -> None:
     """Factor of (member, residual) = the product over axes, for both key codes and for wide members."""
@@ -104,7 +104,7 @@ def test_incidence_against_the_definition(data: st.DataObject) -> None:
             expected = 1.0
             for axis, level in enumerate(vector):
                 expected *= parts[axis].factors[level] if axis in member else float(level == 0)
-            assert dense[row, column] == pytest.approx(expected)
+            assert abs(dense[row, column] - expected) <= 1e-9 * abs(expected)
 
 
 def test_wide_members_go_through_the_residuals() -> None:

@@ -151,7 +151,7 @@ def simulated(sizes: list[int], free: list[int], count: int, rng: np.random.Gene
 def test_fourth_moments_are_those_of_simulated_points(sizes: list[int], free: list[int]) -> None:
     """Second and fourth moments of random errors, within six standard errors; 5 % off is told apart."""
     rng = np.random.default_rng(sum(sizes) + 10 * len(free))
-    t, *groups = simulated(sizes, free, 60_000, rng)
+    t, *groups = simulated(sizes, free, 40_000, rng)
     m = 1 + sum(n - 1 for n in sizes) + sum(free)
     bound, unbound = Counter(sizes), Counter(free)
     for _ in range(3):

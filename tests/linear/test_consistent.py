@@ -65,7 +65,7 @@ def noisy_tables(draw: st.DrawFn) -> tuple[Schema, dict, dict]:
     return schema, truth, noisy
 
 
-@settings(deadline=None, max_examples=24)
+@settings(deadline=None, max_examples=12)
 @given(drawn=noisy_tables())
 @pytest.mark.parametrize("norm", NORMS)
 def test_tables_against_the_explicit_workload(norm: float, drawn) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from privcube.errors import PrivcubeError
 from privcube.model.documents.spec import Spec
 
+MANY = 10 if "PRIVCUBE_ATTACK" in os.environ else 1  # `make attack`
 FULL = (Path(__file__).parent / "full.toml").read_text(encoding="utf-8")
 DOCUMENT = tomllib.loads(FULL)
 
@@ -86,7 +88,7 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120 * MANY, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated())
 def test_mutated_text_raises_nothing_else(text: str) -> None:
     try:
@@ -115,7 +117,7 @@ junk = st.recursive(
 )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120 * MANY, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(list(places(DOCUMENT))), junk), min_size=1, max_size=3))
 def test_mutated_values_raise_nothing_else(changes: list[tuple[Place, Any]]) -> None:
     """Always TOML, so that the checks behind the parser are reached."""

@@ -177,7 +177,7 @@ def specs(draw: Draw) -> Spec:
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(specs())
 def test_reads_back_equal(spec: Spec) -> None:
     text = spec.to_toml()

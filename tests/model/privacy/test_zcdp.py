@@ -38,7 +38,11 @@ def number(amount: Fraction) -> mpf:
 
 
 def least(function: Callable[[mpf], mpf]) -> mpf:
-    """The minimum over alpha > 1 of a function with a single valley, by golden section on ln(alpha - 1)."""
+    """The minimum over alpha > 1 of a function with a single valley, on ln(alpha - 1).
+
+    By golden section, and at last by parabolas through the three best points. If it were missed the conversions, which
+    lie within 30 digits of it, would look as if they rounded the wrong way.
+    """
 
     def at(t: mpf) -> mpf:
         return function(1 + exp(t))
@@ -47,7 +51,7 @@ def least(function: Callable[[mpf], mpf]) -> mpf:
     low, high = mpf(-150), mpf(150)
     inner, outer = high - ratio * (high - low), low + ratio * (high - low)
     value_inner, value_outer = at(inner), at(outer)
-    while high - low > mpf("1e-30"):
+    while high - low > mpf("1e-4"):
         if value_inner < value_outer:
             high, outer, value_outer = outer, inner, value_inner
             inner = high - ratio * (high - low)
@@ -56,7 +60,17 @@ def least(function: Callable[[mpf], mpf]) -> mpf:
             low, inner, value_inner = inner, outer, value_outer
             outer = low + ratio * (high - low)
             value_outer = at(outer)
-    return min(value_inner, value_outer)
+    points = [(inner, value_inner), (outer, value_outer), (low, at(low))]
+    for _ in range(20):
+        (a, fa), (b, fb), (c, fc) = points = sorted(points, key=lambda point: point[1])[:3]
+        left, right = (a - b) * (fa - fc), (a - c) * (fa - fb)
+        if left == right:
+            break
+        place = a - ((a - b) * left - (a - c) * right) / (2 * (left - right))
+        points.append((place, at(place)))
+        if abs(place - a) < mpf("1e-28"):
+            break
+    return min(value for _, value in points)
 
 
 def best_delta(rho: Fraction, epsilon: Fraction) -> mpf:
