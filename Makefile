@@ -99,8 +99,7 @@ audit: $(VENV)/.development
 	PRIVCUBE_AUDIT_BUNDLES=1000000 PRIVCUBE_AUDIT_PLANS=10 PRIVCUBE_AUDIT_SCHEMAS=75 PRIVCUBE_KILLS=300 $(BIN)/python -m pytest \
 	  tests/audit tests/cli/test_kills.py tests/ledger/test_races_and_crashes.py tests/planning/test_random_plans.py \
 	  tests/planning/test_any_schema.py tests/planning/test_realistic_schemas.py tests/planning/search/test_annealing.py \
-	  tests/golden/test_whole_releases.py \
-	  tests/golden/test_reference.py
+	  tests/golden/test_whole_releases.py tests/golden/test_reference.py tests/every_strategy
 
 $(VENV)/.attack: $(VENV)/.development
 	@echo "installing the tool that makes mutants"
@@ -114,7 +113,7 @@ MUTANTS ?= 1
 
 attack: $(VENV)/.attack
 	PRIVCUBE_ATTACK=$(ATTACK) PRIVCUBE_KILLS=$(KILLS) PRIVCUBE_AUDIT_SCHEMAS=75 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
-	  tests/attack tests/noise tests/cli/test_neighbors.py tests/cli/test_kills.py tests/ledger \
+	  tests/attack tests/noise tests/model/documents/test_spec_fuzz.py tests/cli/test_neighbors.py tests/cli/test_kills.py tests/ledger \
 	  tests/released/artifact/test_every_byte.py tests/released/artifact/test_hostile.py tests/planning/test_any_schema.py
 	PRIVCUBE_MUTANTS=$(MUTANTS) $(BIN)/python tools/mutants.py
 

@@ -9,11 +9,11 @@ See THEORY section 13.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import reduce
+from functools import cache, reduce
 from itertools import combinations, product
-from math import isqrt
+from math import isqrt, lcm
 from typing import Final
 
 import numpy as np
@@ -55,7 +55,8 @@ def verify_by_brute_force(plan: Plan) -> None:
     else:
         changes = columns
     gram = _gram_price(plan, at_knots) * (2 if plan.guarantee.neighbors == "replace_one" else 1)
-    dearest = max((gram + _price(plan, change) for change in changes), default=Fraction(0))
+    variance_of = cache(plan.drawn_variance)  # of a matrix, by all pairs of its columns: not for each of the changes
+    dearest = max((gram + _price(plan, change, variance_of) for change in changes), default=Fraction(0))
     if dearest > plan.guarantee.capacity or (dearest and not is_within(dearest, plan.guarantee)):
         raise PlanError("plan", expected="every record within the guarantee", given=Plain("one that costs more"))
 
@@ -122,7 +123,7 @@ def _moved(plan: Plan, bundle: Sequence[int], change: Sequence[Integers]) -> Fra
     return sum((max(map(Fraction.__rtruediv__, scales, each)) for each in in_slices), Fraction(0))
 
 
-def _price(plan: Plan, change: Sequence[Integers]) -> Fraction:
+def _price(plan: Plan, change: Sequence[Integers], variance_of: Callable[[int], Fraction] | None = None) -> Fraction:
     """What one moved record costs, if it is in the data as often as a person may be."""
     times = plan.guarantee.max_rows_per_person
     if isinstance(plan.guarantee, PureDP):
@@ -133,15 +134,13 @@ def _price(plan: Plan, change: Sequence[Integers]) -> Fraction:
             if not isinstance(law, Gram):
                 total += times * _moved(plan, bundle, change)
         return total
-    mu_squared = sum(
-        (
-            Fraction(times**2 * moved**2, weight) / plan.drawn_variance(number)
-            for number, group in enumerate(plan.groups)
-            for moved, weight in zip(change[number].tolist(), row_weights(plan.frame, group), strict=True)
-            if moved
-        ),
-        Fraction(0),
-    )
+    mu_squared, variance_of = Fraction(0), variance_of or plan.drawn_variance
+    for number, (own, group) in enumerate(zip(change, plan.groups, strict=True)):
+        if own.any():
+            weights = row_weights(plan.frame, group)
+            below = lcm(*set(weights))
+            squares = sum(moved**2 * (below // weight) for moved, weight in zip(own.tolist(), weights, strict=True))
+            mu_squared += Fraction(times**2 * squares, below) / variance_of(number)
     return mu_squared if plan.guarantee.noise == "rounded_gaussian" else mu_squared / 2
 
 
