@@ -13,6 +13,7 @@ from tests.sensitive.test_measures import NoNoise
 
 import privcube as pc
 from privcube import errors
+from privcube.model.measurements import Measurements
 from privcube.model.publication.words import AttributeWords, Words
 from privcube.sensitive import gate
 
@@ -39,6 +40,46 @@ def test_what_lies_outside_the_range_is_counted_if_asked_for() -> None:
     assert release.query({"days": "> 60", "ward": "medicine"}).estimate == pytest.approx(1, abs=0.01)
     assert release.query({"days": "(missing)"}).estimate == pytest.approx(1, abs=0.01)
     assert release.share({"days": "> 60"}, of={"ward": "surgery"}).estimate == pytest.approx(0.25, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("policies", "low", "high"),
+    [
+        ({"overflow": "refuse"}, 70, 150),
+        ({"overflow": "category"}, 70, np.inf),
+        ({"underflow": "clamp", "overflow": "drop"}, -np.inf, 150),
+    ],
+)
+def test_what_clamping_takes_lies_between_what_bins_say(policies: dict[str, str], low: float, high: float) -> None:
+    """One stay of 70 to 90 days and two of 90 to 120 lack 10 to 30 and 30 to 60 days each."""
+    bins = pc.Attribute("stay", column="days", bins=[0, 60, 70, 90, 120], **policies)
+    schema = pc.Schema([WARDS, pc.Measure("days", low=0, high=60, step=1), bins])
+    records = pa.table({"ward": ["surgery", "medicine"] * 2, "days": [3, 75, 90, 115]})
+    release = pc.release(pc.plan(pc.Workload.tables(schema, ["ward x stay", "ward x days"]), EXACT), records)
+    found = release.clamped("days", "stay")
+    assert (found.low, found.high) == (pytest.approx(low, abs=0.1), pytest.approx(high, abs=0.1))
+    assert found.estimate == pytest.approx(110, abs=0.1)
+    assert release.clamped("days", "stay", {"ward": "surgery"}).estimate == pytest.approx(45, abs=0.1)
+    assert "(95%)" in str(found)
+    for wrong in ("ward", "days"):
+        with pytest.raises(errors.QueryError, match="with bins of the measure's column, 'days'"):
+            release.clamped("days", wrong)
+    with pytest.raises(errors.QueryError, match="a measure of the release"):
+        release.clamped("ward", "stay")
+
+
+def test_the_interval_of_what_clamping_takes_covers_it() -> None:
+    """With bins so narrow that they say it exactly, the interval is as wide as the noise, and misses rarely."""
+    bins = pc.Attribute("stay", column="days", bins=[0, 61, 61.001, 64, 64.001], overflow="refuse")
+    schema = pc.Schema([WARDS, pc.Measure("days", low=0, high=60, step=1), bins])
+    made = pc.plan(pc.Workload.tables(schema, ["ward x stay", "days"]), pc.PureDP("0.5"), "marginals")
+    runs, held = 100, 0
+    for _ in range(runs):
+        found = pc.Release(Measurements(made, gate._noise(made, gate.SystemNoise()))).clamped(
+            "days", "stay"
+        )  # no record
+        held += found.low <= 0 <= found.high
+    assert held >= 0.95 * runs - 5 * (0.05 * 0.95 * runs) ** 0.5
 
 
 def test_knots_are_a_coarse_distribution() -> None:

@@ -31,6 +31,7 @@ from privcube.model.plan import Plan
 from privcube.model.publication.words import Words
 from privcube.model.workload import Axis, Entry, Table, Workload, canonical, table_cells, table_name
 from privcube.progress import Progress, silent
+from privcube.released.clamping import Clamped, clamped_in, lacking
 from privcube.released.labels import COUNT, SHARES, axis_labels, column_names, labeled
 from privcube.released.means import Mean, cells_of, mean_of, means_of, part_and_whole
 from privcube.released.quantiles import Quantile, checked_part, ordered_attribute, quantile_in, selections
@@ -213,12 +214,16 @@ class Release:
             raise QueryError("measure", expected="a measure of the release", given=name, available=known)
         return self.workload.schema[name]
 
+    def clamped(
+        self, measure: str, by: str, where: Mapping[str, Selection] = _EVERYBODY, *, confidence: float = 0.95
+    ) -> Clamped:
+        """What a sum lacks as numbers beyond its range count as its ends, from an attribute whose bins go beyond it."""
+        own, bins = self._measure(measure), self.workload.schema[by]
+        table, weights = self._asked([where] * 3, {by: lacking(own, bins)[0]})
+        return clamped_in(self._predictor, own, bins, table, self._estimate(table), weights, confidence)
+
     def share(
-        self,
-        where: Mapping[str, Selection],
-        of: Mapping[str, Selection] = _EVERYBODY,
-        *,
-        confidence: float = 0.95,
+        self, where: Mapping[str, Selection], of: Mapping[str, Selection] = _EVERYBODY, *, confidence: float = 0.95
     ) -> Share:
         """The part of the records that meet `of` (by default, all) which also meet `where`, with an interval.
 
@@ -228,13 +233,9 @@ class Release:
         return share_of(self._predictor, table, self._estimate(table), part * whole, whole, confidence)
 
     def quantile(
-        self,
-        attribute: str,
-        part: float = 0.5,
-        where: Mapping[str, Selection] = MappingProxyType({}),
-        *,
+        self, attribute: str, part: float = 0.5, where: Mapping[str, Selection] = _EVERYBODY, *,
         confidence: float = 0.95,
-    ) -> Quantile:
+    ) -> Quantile:  # fmt: skip
         """Where a part of the records is reached in the order of an attribute: by default, the median.
 
         A number for bins, else a label, with an interval; not determined if there may be no records that meet `where`.
@@ -257,8 +258,7 @@ class Release:
         """The release with whole numbers: tables with a column `count`, and the records that they are counted from.
 
         It costs no privacy: only the released measurements are used. `effort` is "fast", "normal" or "thorough".
-        `records` is their number and `impossible` lists combinations that cannot occur, if they are publicly known;
-        estimates honor them as well.
+        `records` is their number and `impossible` lists combinations that cannot occur; estimates honor them as well.
 
         >>> import pyarrow
         >>> from privcube import PureDP, Schema, Workload, plan, release
