@@ -161,11 +161,18 @@ class Scene:
                 connection.execute("DROP TABLE IF EXISTS privcube_ledger_events")
 
 
-def at_every_step(template: str) -> list[tuple[str, str, str, str]]:
-    """What recovery makes of a release that is killed before or after each of its steps."""
+def at_steps_and_moments(template: str, owners: list[str], kills: int) -> tuple[object, object]:
+    """Both, in one process that has loaded everything."""
     scene = Scene(template)
+    return at_every_step(scene, owners), at_any_moment(scene, kills)
+
+
+def at_every_step(scene: Scene, owners: list[str]) -> list[tuple[str, str, str, str]]:
+    """What recovery makes of a release that is killed before or after each of its steps, of those with these owners."""
     found = []
     for owner, name, moment in STEPS:
+        if owner not in owners:
+            continue
 
         def work(folder: Path, owner: str = owner, name: str = name, moment: str = moment) -> None:
             places: dict[str, Any] = {"ledger": DurableLedger, "engine": LocalEngine, "noise": SystemNoise}
@@ -186,12 +193,11 @@ def at_every_step(template: str) -> list[tuple[str, str, str, str]]:
     return found
 
 
-def at_any_moment(template: str, kills: int) -> dict[str, int]:
+def at_any_moment(scene: Scene, kills: int) -> dict[str, int]:
     """What recovery makes of releases that are killed at moments spread over the time that one takes, and after it.
 
     The alarm is not caught: the system ends the process on the spot, as kill -9 does.
     """
-    scene = Scene(template)
     outcomes: Counter[str] = Counter()
     for kill in range(kills):
         moment = scene.seconds * (0.01 + 1.1 * kill / kills)

@@ -29,12 +29,14 @@ LIVES = [
 ]  # what the ledger says after each operation of `driver.life`
 Drive = Callable[..., Any]
 # For a file and for a database, what is left after the kills of whole releases (tests/cli/test_kills.py).
-KILLS = int(os.environ.get("PRIVCUBE_KILLS", "24"))
+KILLS = int(os.environ.get("PRIVCUBE_KILLS", "12"))
 KILLS = KILLS // 2 - min(KILLS // 4, 500)
-STRIDE = 1 if KILLS >= 50 else 3  # between the steps at which a process is killed
+LONG = KILLS >= 50
+STRIDE = 1 if LONG else 3  # between the steps at which a process is killed
+RACES = [(2, 14), (4, 8), (8, 5), (16, 3)] if LONG else [(3, 10), (12, 3)]  # processes, and how often each tries
 
 
-@pytest.mark.parametrize(("processes", "attempts"), [(2, 14), (4, 8), (8, 5), (16, 3)])
+@pytest.mark.parametrize(("processes", "attempts"), RACES)
 def test_a_race_spends_the_total_and_no_more(drive: Drive, location: str, processes: int, attempts: int) -> None:
     """All create it, all charge 1/24 of it, and together they try more often than fits."""
     numbers = drive("race", location, processes, 24, attempts)
@@ -84,7 +86,7 @@ def test_charges_survive_a_crash_of_the_server(database: str, crash_server: Call
 
 
 @pytest.mark.skipif(not can_record(), reason="system calls are recorded by strace")
-@pytest.mark.parametrize("synchronous", ["EXTRA", "FULL", "OFF"])
+@pytest.mark.parametrize("synchronous", ["EXTRA", "FULL", "OFF"] if LONG else ["EXTRA", "OFF"])
 def test_a_power_cut_loses_no_charge(folder: Path, tmp_path: Path, synchronous: str) -> None:
     """At every moment, whatever part of the unsynced writes survives. With fewer syncs than ours, charges are lost."""
     script, place = str(Path(__file__).with_name("driver.py")), str(folder / "ledger.db")

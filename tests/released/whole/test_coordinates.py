@@ -93,7 +93,7 @@ def test_coordinates_are_orthonormal_and_nested(levels: pc.Release) -> None:
 
 @pytest.fixture(scope="module")
 def levels() -> pc.Release:
-    plan = pc.plan(WORKLOAD, pc.PureDP(1))
+    plan = pc.plan(WORKLOAD, pc.PureDP(1), "marginals")
     return pc.Release(Measurements(plan, np.arange(plan.rows, dtype=np.int64)))
 
 
