@@ -179,34 +179,45 @@ def any_case(seed: int) -> Case:
     return Case(name, strategy, "direct" if direct else "optimal", pc.PureDP(amount) if pure else gaussian)
 
 
-class Ahead(SystemNoise):
-    """Noise of sections and Gram bundles, drawn for many releases at once and handed out release by release."""
+class Numbered(SystemNoise):
+    """Noise of bundles, drawn for many releases at once; the gate puts the numbers of its columns in their places."""
 
     def __init__(self, draws: int) -> None:
         self._draws = draws
-        self._ahead: list[Integers] = []
-        self._next = 0
+        self._columns: list[np.ndarray] = []
+
+    def max_norm(self, scale: Fraction, sizes: Sequence[int]) -> list[Integers]:
+        drawn = [SystemNoise().max_norm(scale, sizes) for _ in range(self._draws)]
+        return [numbers[0] for numbers in self._numbered([np.array(own) for own in zip(*drawn, strict=True)])]
 
     def rounded_max_norm(self, scales: Sequence[Fraction], sizes: Sequence[int], count: int) -> list[Integers]:
-        if not self._ahead:
-            self._ahead = super().rounded_max_norm(scales, sizes, count * self._draws)
-        return self._handed_out(count)
+        return self._numbered(super().rounded_max_norm(scales, sizes, count * self._draws))
 
     def section(self, scale: Fraction, bound: Sequence[int], free: Sequence[int], count: int) -> list[Integers]:
-        if not self._ahead:
-            self._ahead = super().section(scale, bound, free, count * self._draws)
-        return self._handed_out(count)
+        return self._numbered(super().section(scale, bound, free, count * self._draws))
 
     def gram(
         self, dimension: int, left: Integers, right: Integers, squares: Sequence[Fraction], which: Integers, count: int
     ) -> Integers:
-        if not self._ahead:
-            self._ahead = [super().gram(dimension, left, right, squares, which, count * self._draws)]
-        return self._handed_out(count)[0]
+        return self._numbered([super().gram(dimension, left, right, squares, which, count * self._draws)])[0]
 
-    def _handed_out(self, count: int) -> list[Integers]:
-        self._next += count
-        return [each[self._next - count : self._next] for each in self._ahead]
+    def _numbered(self, found: list[Integers]) -> list[Integers]:
+        """For each array of draws, which has a row for every slice of every release, the numbers of its columns."""
+        numbers = []
+        for each in found:
+            first = self.count
+            self._columns.append(each.reshape(self._draws, -1))
+            numbers.append(np.arange(first, first + self._columns[-1].shape[1]).reshape(-1, each.shape[1]))
+        return numbers
+
+    @property
+    def count(self) -> int:
+        """How many columns there are."""
+        return sum(columns.shape[1] for columns in self._columns)
+
+    def placed(self, numbers: Integers) -> np.ndarray:
+        """All draws of the columns with these numbers."""
+        return np.concatenate(self._columns, axis=1)[:, numbers]
 
 
 def drawn(plan: Plan, draws: int) -> np.ndarray:
@@ -218,9 +229,10 @@ def drawn(plan: Plan, draws: int) -> np.ndarray:
         if len(bundle) > 1:
             by_name = {"section": _section_noise, "rounded_max_norm": _rounded_noise, "max_norm": _bundle_noise}
             noise = _gram_noise if isinstance(law, Gram) else by_name[law]
-            source = Ahead(draws)
-            found = [noise(plan, bundle, source) for _ in range(draws)]
-            parts.update({group: np.array([draw[group] for draw in found]) for group in bundle})
+            source = Numbered(draws)
+            numbers = noise(plan, bundle, source)
+            assert sorted(np.concatenate(list(numbers.values()))) == list(range(source.count))  # placed, and no more
+            parts.update({group: source.placed(own) for group, own in numbers.items()})
         elif isinstance(plan.guarantee, pc.PureDP):
             parts[group] = discrete_laplace(plan.noise_scale(group), draws * rows[group]).reshape(draws, -1)
         else:
