@@ -117,7 +117,7 @@ from privcube.planning.search import annealing
 annealing._SECONDS["fast"] = 0.02  # searches end soon
 mixed = pc.Schema.from_sizes(dict(a=2, b=3, c=4, d=5))
 binary = pc.Schema.from_sizes(dict(a=2, b=2, c=2))
-line = pc.Schema.from_sizes(dict(age=64))
+line = pc.Schema.from_sizes(dict(age=16))
 workloads = [
     pc.Workload.all_kway(mixed, 2),
     pc.Workload.full_cube(binary),
