@@ -25,6 +25,7 @@ from privcube.strategies import STRATEGIES
 
 EXAMPLES = 3 * int(os.environ.get("PRIVCUBE_AUDIT_SCHEMAS", "1"))
 SLACK = 1.001
+pytestmark = [pytest.mark.usefixtures("whole_search")] if EXAMPLES > 3 else []  # `make audit`
 GUARANTEES = [
     pc.PureDP(1),
     pc.PureDP(1, neighbors="replace_one"),

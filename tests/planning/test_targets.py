@@ -122,7 +122,7 @@ def test_targets_are_met_by_the_noise_that_is_drawn(made: pc.Plan, name: str) ->
 @pytest.mark.parametrize("guarantee", [pc.PureDP(1), pc.ZCDP(1)], ids=["pure", "zcdp"])
 def test_each_range_keeps_to_the_margin(guarantee: pc.PureDP | pc.ZCDP) -> None:
     """Ranges have errors of their own; the margin is for the worst."""
-    ranges = pc.Workload.ranges(pc.Schema.from_sizes({"age": 12}), ["age"])
+    ranges = pc.Workload.ranges(pc.Schema.from_sizes({"age": 8}), ["age"])
     (table,) = ranges
     plan = pc.plan_for(ranges, {table: 40}, guarantee)
     release = pc.release(plan, pd.DataFrame({"age": [1, 2, 3]}))
