@@ -156,7 +156,7 @@ def test_forged_facts_are_found(tmp_path: Path) -> None:
     assert "tables" in [check.name for check in pc.verify(tmp_path / "out") if not check.passed]
 
 
-@settings(max_examples=8 * SCALE, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=5 * SCALE, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.data())
 def test_any_schema_and_facts(data: st.DataObject) -> None:
     """Results that honor the facts, whole numbers that are none below 0 and agree; or an error of our own."""
