@@ -76,8 +76,8 @@ def test_the_draws_have_the_exact_distribution(variance: Fraction) -> None:
 @pytest.mark.parametrize("noise", [discrete_gaussian, discrete_laplace])
 @pytest.mark.parametrize("parameter", [Fraction(1, 4), Fraction(1), Fraction(50, 7), Fraction(300)])
 def test_few_draws_at_a_time_have_the_same_distribution(noise, parameter: Fraction) -> None:
-    """Few draws come from those of another parameter, by rejection; 40,000 of them, 200 at a time."""
-    found = np.concatenate([noise(parameter, 200) for _ in range(200)])
+    """Few draws come from those of another parameter, by rejection; 20,000 of them, 200 at a time."""
+    found = np.concatenate([noise(parameter, 200) for _ in range(100)])
     reach = int(np.abs(found).max()) + 1
     numbers = np.arange(-reach, reach + 1)
     gaussian = np.exp(-(numbers.astype(float) ** 2) / (2 * float(parameter)))

@@ -83,12 +83,12 @@ def test_only_the_attributes_of_the_workload_count() -> None:
 
 
 def test_a_product_of_ranges_is_no_worse_than_the_product_of_optima() -> None:
-    flat = Schema.from_sizes({"x": 9, "y": 24})
+    flat = Schema.from_sizes({"x": 7, "y": 12})
     for guarantee in (PureDP(1), ZCDP("0.5")):
         both = plan(Workload.prefixes(flat, ["x", "y"]), guarantee, "matrix").total_variance
         alone = [
             plan(Workload.prefixes(Schema.from_sizes({"x": cells}), ["x"]), guarantee, "matrix").total_variance
-            for cells in (9, 24)
+            for cells in (7, 12)
         ]
         noise = 2 if isinstance(guarantee, PureDP) else 1
         assert both <= alone[0] * alone[1] / noise * (1 + 1e-6)

@@ -179,7 +179,7 @@ positive = st.fractions(Fraction(1, 10**6), 100, max_denominator=10**6)
 probability = st.fractions(Fraction(1, 10**6), Fraction(99, 100), max_denominator=10**6)
 
 
-@settings(max_examples=24, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(positive, positive, positive)
 def test_delta_moves_with_the_loss(one: Fraction, another: Fraction, third: Fraction) -> None:
     low, high = sorted((one, another))
@@ -187,7 +187,7 @@ def test_delta_moves_with_the_loss(one: Fraction, another: Fraction, third: Frac
     assert delta_of(third, low) >= delta_of(third, high)
 
 
-@settings(max_examples=24, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(positive, positive, probability, probability)
 def test_epsilon_and_rho_move_with_the_loss(one: Fraction, another: Fraction, d1: Fraction, d2: Fraction) -> None:
     low, high = sorted((one, another))

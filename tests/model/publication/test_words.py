@@ -222,7 +222,7 @@ _DOCUMENTS = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(_DOCUMENTS, st.dictionaries(st.one_of(st.sampled_from(["sex", "age"]), _TEXTS), _SAID, max_size=2))
 def test_hostile_documents_are_refused_with_our_own_errors(document: dict[str, Any], said: dict[str, Any]) -> None:
     whole = {"format": "privcube words 1", **document, **({"attributes": said} if said else {})}
