@@ -54,11 +54,11 @@ def request_for(
     return CountRequest(schema, tuple(tables), person, max_rows, KEY)
 
 
-def holders(local: Collection[str] = factories.FACTORIES) -> list[object]:
+def holders(local: Collection[str] = factories.FACTORIES, *, spark: bool = True) -> list[object]:
     """All of them, or fewer local ones; those of one server or session are kept in one test process."""
     found: list[object] = []
     for module, group in (("factories", None), ("factory_postgres", "postgres"), ("factory_spark", "spark")):
-        if not Path(__file__).with_name(f"{module}.py").exists():
+        if not Path(__file__).with_name(f"{module}.py").exists() or (group == "spark" and not spark):
             continue
         marks = [] if group is None else [pytest.mark.xdist_group(group)]
         for name, make in importlib.import_module(module).FACTORIES.items():

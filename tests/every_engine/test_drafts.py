@@ -31,9 +31,9 @@ COLUMNS: Columns = {
 }
 
 
-def test_a_draft_of_every_source(coder: Holder, tmp_path: Path) -> None:
-    engine = coder.engine(COLUMNS, tmp_path)
-    if coder.name == "spark":
+def test_a_draft_of_every_source(inquired: Holder, tmp_path: Path) -> None:
+    engine = inquired.engine(COLUMNS, tmp_path)
+    if inquired.name == "spark":
         with pytest.raises(DataError, match="limit"):
             draft_of(engine)
         return

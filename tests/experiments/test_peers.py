@@ -78,13 +78,15 @@ def test_what_is_kept_for_mbi_are_noisy_answers_to_the_rows_that_are_said(
     given = json.loads(kept.read_text(encoding="utf-8"))
     counts = np.array([[1, 2, 0], [0, 0, 1]])
     assert given["total"] == pytest.approx(4, abs=6)
+    largest = []
     for group in given["groups"]:
         missing = tuple(axis for axis, name in enumerate("ab") if name not in group["attributes"])
         values = counts.sum(axis=missing)
         for at, rows in enumerate(group["factors"]):
             values = np.moveaxis(np.tensordot(np.array(rows), values, axes=(1, at)), 0, at)
         off = values.ravel()[group["rows"]] * group["scales"] - group["answers"]
-        assert 0 < np.abs(off).max() < 6  # standard deviations
+        largest.append(np.abs(off).max())
+    assert 0 < max(largest) < 6  # standard deviations
 
 
 # Failures
