@@ -51,22 +51,23 @@ def effort() -> Effort:
 
 
 @pytest.fixture
-def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searches for a plan end soon, for tests to which any plan will do."""
-    monkeypatch.setitem(annealing._SECONDS, "fast", 0.02)
-    monkeypatch.setattr(largest, "_SEARCHES", 1)
-
-
-@pytest.fixture
 def whole_search() -> None:
     """Searches as long as users have them, for tests of how good a plan is."""
 
 
+@pytest.fixture
+def short_search() -> None:
+    """Searches that end soon, in rooms that have whole ones."""
+
+
 _WHOLE_SEARCHES = ("golden", "guide")  # rooms to which the plan matters
+_LONG = (annealing._SECONDS["fast"], largest._SEARCHES)
+_SHORT = (0.02, 1)
 
 
-@pytest.fixture(autouse=True)
-def _short_search_elsewhere(request: pytest.FixtureRequest) -> None:
-    room = request.path.relative_to(Path(__file__).parent).parts[0]
-    if room not in _WHOLE_SEARCHES and "whole_search" not in request.fixturenames:
-        request.getfixturevalue("short_search")
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Searches for a plan end soon, unless the test asks for whole ones."""
+    room = item.path.relative_to(Path(__file__).parent).parts[0]
+    asked = getattr(item, "fixturenames", ())
+    whole = (room in _WHOLE_SEARCHES or "whole_search" in asked) and "short_search" not in asked
+    annealing._SECONDS["fast"], largest._SEARCHES = _LONG if whole else _SHORT

@@ -273,8 +273,7 @@ def log_levels(spark: Any) -> list[str]:
     return java + [f"{name} {logging.getLogger(name).level}" for name in PYTHON_LOGGERS]
 
 
-@pytest.mark.parametrize("person", [None, "who"])
-@pytest.mark.parametrize("bad", [bad_cast, bad_line, bad_function])
+@pytest.mark.parametrize(("bad", "person"), [(bad_cast, None), (bad_line, "who"), (bad_function, "who")])
 def test_a_failure_half_way_is_one_sentence(
     spark: Any,
     bad: Callable[[Any, Path], Any],

@@ -167,7 +167,7 @@ def test_a_folder_that_is_none_and_a_port_that_is_taken(folder: Path, tmp_path: 
         ('epsilon = "1e8"', ["pure", "approx"]),
     ],
 )
-def test_plans_of_every_kind_of_guarantee(privacy: str, kinds: list[str], short_search: None) -> None:
+def test_plans_of_every_kind_of_guarantee(privacy: str, kinds: list[str]) -> None:
     spec = Spec.from_toml(SPEC.format(privacy=privacy))
     site = plan_site(spec, "spec.toml", Spending.of(spec.guarantee))
     document = site.made("/document.json")
