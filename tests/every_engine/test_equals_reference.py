@@ -34,8 +34,16 @@ def assert_equal(holder: Holder, folder: Path, request: CountRequest, columns: C
     assert not wrong
 
 
+WHOLE_GRID = ("csv", "parquet", "pandas-objects", "postgresql table", "spark")  # every program that codes, and more
+
+
 def test_every_declaration_over_every_kind_of_column(holder: Holder, tmp_path: Path) -> None:
+    """All of them where values are coded by another program; a third where columns are only held otherwise."""
     attributes, columns = every_declaration_and_kind()
+    if holder.name not in WHOLE_GRID:
+        attributes = [one for at, one in enumerate(attributes) if (at + at // len(VALUES)) % 3 == 0]
+        assert {columns[one.name][0] for one in attributes} == set(VALUES)
+        columns = {one.name: columns[one.name] for one in attributes}
     assert_equal(holder, tmp_path, request_for(attributes), columns)
 
 
