@@ -11,11 +11,13 @@ from typing import Final
 
 import numpy as np
 
-from privcube.accuracy.predictor import predictor
+from privcube.accuracy.predictor import Predictor, predictor
 from privcube.errors import PlanError
+from privcube.model.attribute import Attribute
 from privcube.model.measures.measure import measure_of, scale_of
 from privcube.model.plan import Plan
-from privcube.model.workload import Axis, table_name
+from privcube.model.workload import Axis, Table, table_name
+from privcube.released.means import part_and_whole
 
 _PEOPLE: Final = 500
 _MOST: Final = 4  # measures that are spoken of
@@ -46,6 +48,20 @@ def measure_hints(plan: Plan) -> Iterator[str]:
         except PlanError:
             known = False
         if known:
-            widest = float(np.max(found.errors(cells).half_widths(_SURE))) * float(grid.high - grid.low)
+            widest = _widest(found, schema[name], table, cells) * float(grid.high - grid.low)
             line += f", their mean to within {widest / _PEOPLE:,.4g}"
         yield f"{line} ({_SURE:.0%})".replace("%)", " %)")
+
+
+def _widest(found: Predictor, measure: Attribute, table: Table, cells: Table) -> float:
+    """The larger half width of the parts above low and of those below high, where the sum is known least."""
+    if measure.cells == 2:
+        return float(np.max(found.errors(cells).half_widths(_SURE)))
+    variances = found.variances(table)
+    at = next(at for at, entry in enumerate(table) if Axis.of(entry).is_measured)
+    chosen = np.zeros(variances.size)
+    chosen[np.argmax(variances)] = 1.0
+    chosen = np.squeeze(chosen.reshape(variances.shape), axis=at)
+    part, whole = part_and_whole(measure)
+    weights = [np.moveaxis(np.multiply.outer(chosen, own), -1, at) for own in (part, whole - part)]
+    return max(found.query_law(cells, own).half_width(_SURE) for own in weights)

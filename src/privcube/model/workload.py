@@ -7,7 +7,8 @@ shorthand for a level. Names work, too: "sex x age", "age.5-year", "age by 5-yea
 
 A table may have one measure (`privcube.Measure`): then its numbers are sums, in units of the largest number in size
 that a record can have (`privcube.model.measures.measure.scale_of`), which makes sums and counts comparable. The name
-of the measure, or "sum of income", stands for `Axis("income", queries="sum")`.
+of the measure, or "sum of income", stands for `Axis("income", queries="sum")`. If a record may count without having a
+number (missing="category"), the mean is over those that have one. Their count is a table, too: "count of income".
 
 Order. Attributes within a table are in schema order. Tables are sorted by number of attributes, then lexicographically
 by the attributes' positions in the schema, then from fine to coarse levels, then cells, prefixes, ranges, sums. The
@@ -26,6 +27,7 @@ from functools import cached_property
 from typing import Final, get_args
 
 from privcube.errors import Plain, WorkloadError
+from privcube.model.attribute import Attribute
 from privcube.model.axes import Axis as Axis
 from privcube.model.axes import Entry as Entry
 from privcube.model.axes import Queries as Queries
@@ -61,7 +63,7 @@ class Workload:
             raise WorkloadError("workload", expected="at least one table", given=Plain("none"))
         _refuse_too_many(len(weights))
         if schema.measures:
-            _refuse_measures(weights)
+            _refuse_measures(schema, weights)
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "_weights", {table: weights[table] for table in sorted(weights, key=self._place)})
 
@@ -71,7 +73,14 @@ class Workload:
     def tables(
         cls, schema: Schema, tables: Iterable[Sequence[Entry]], weights: Sequence[float] | None = None
     ) -> Workload:
-        """Exactly these tables, none of them twice."""
+        """These tables, none of them twice, and the counts that means of their sums need (`with_counts`)."""
+        return cls.exactly(schema, tables, weights).with_counts()
+
+    @classmethod
+    def exactly(
+        cls, schema: Schema, tables: Iterable[Sequence[Entry]], weights: Sequence[float] | None = None
+    ) -> Workload:
+        """These tables and no others, none of them twice."""
         wanted = [canonical(schema, table) for table in tables]
         checked = [1.0] * len(wanted) if weights is None else [checked_weight(weight) for weight in weights]
         if len(checked) != len(wanted):
@@ -126,7 +135,7 @@ class Workload:
             _refuse_too_many(len(below))
             for choice in itertools.product(*choices):
                 below[tuple(axis for axis in choice if axis is not None)] = 1.0
-        return cls(schema, below)
+        return cls(schema, below).with_counts()
 
     @classmethod
     def prefixes(cls, schema: Schema, attributes: Sequence[str]) -> Workload:
@@ -146,7 +155,7 @@ class Workload:
         """These tables, and for each of them the sums of some measures, by default of all.
 
         A sum has this weight, times that of its table. With the default, an error of a sum matters as much as one of a
-        count if it is the same part of what a record can add.
+        count if it is the same part of what a record can add. Counts that means need are added (`with_counts`).
 
         >>> from privcube.model.measures.measure import Measure
         >>> schema = Schema([*Schema.from_sizes({"sex": 2}), Measure("income", low=0, high=1000, step=10)])
@@ -164,7 +173,31 @@ class Workload:
             for name in names
             if not any(Axis.of(entry).is_measured for entry in table)
         }
-        return Workload(self.schema, {**self._weights, **sums})
+        return Workload(self.schema, {**self._weights, **sums}).with_counts()
+
+    def with_counts(self) -> Workload:
+        """These tables, and beside sums of a measure that some records lack, how many records have it.
+
+        Without them a plan would hardly measure what means are divided by. A count has the weight of its sum.
+
+        >>> from privcube.model.measures.measure import Measure
+        >>> pay = Measure("pay", low=0, high=1000, step=10, missing="category")
+        >>> Workload.exactly(Schema([*Schema.from_sizes({"sex": 2}), pay]), ["sex x pay"]).with_counts()
+        <workload of 2 tables, 4 cells: sex x sum of pay, sex x count of pay>
+        """
+        lacked = {name for name in self.schema.measures if _is_lacked(self.schema[name])}
+        if not lacked:
+            return self
+        counts = {
+            _of_count(table): own
+            for table, own in self._weights.items()
+            if any(isinstance(entry, Axis) and entry.queries == "sum" and entry.attribute in lacked for entry in table)
+        }
+        return Workload(self.schema, {**counts, **self._weights})
+
+    def reweighted(self, weights: Sequence[float]) -> Workload:
+        """The same tables with other weights, in table order."""
+        return Workload(self.schema, dict(zip(self, map(checked_weight, weights), strict=True)))
 
     def __or__(self, other: Workload) -> Workload:
         """The union of two workloads; a table in both has the weight from the right."""
@@ -291,13 +324,23 @@ def _coarser(schema: Schema, entry: str | Axis) -> list[str | Axis]:
     return [entry, *(Axis(axis.attribute, level) for level in above)]
 
 
-def _refuse_measures(tables: Iterable[Table]) -> None:
+def _is_lacked(measure: Attribute) -> bool:
+    """Whether records without a number count as well."""
+    return measure.ordered_cells < measure.cells
+
+
+def _of_count(table: Table) -> Table:
+    """The table of how many records have the number that a table has sums of."""
+    return tuple([e._replace(queries="count") if isinstance(e, Axis) and e.queries == "sum" else e for e in table])
+
+
+def _refuse_measures(schema: Schema, tables: Iterable[Table]) -> None:
     for table in tables:
         measured = [entry for entry in table if isinstance(entry, Axis) and entry.is_measured]
         if len(measured) > 1:
             names = ", ".join(axis.attribute for axis in measured)
             raise WorkloadError("table", expected="one measure at most (ask for a table of each)", given=Plain(names))
-        if measured and measured[0].queries == "count":
+        if measured and measured[0].queries == "count" and not _is_lacked(schema[measured[0].attribute]):
             expected = "sums of measures (the table without the measure has the counts)"
             raise WorkloadError("table", expected=expected, given=Plain(measured[0].name))
 

@@ -104,7 +104,7 @@ def least_additive_variance(workload: Workload, objective: Objective = "total") 
     30.46
     """
     if objective == "largest":
-        even = Workload.tables(workload.schema, list(workload))
+        even = workload.reweighted([1.0] * len(workload))
         return least_additive_variance(even) / workload_weight(even)
     exact = of_single_attributes(workload)
     if exact is not None:

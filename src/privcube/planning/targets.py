@@ -291,6 +291,4 @@ def _weighted(workload: Workload, errors: Mapping[Table, float]) -> Workload:
     """The workload with weights under which each table counts by the ratio of its variance to the wanted one."""
     cells = zip(workload, workload.sizes, strict=True)
     weights = np.array([1 / (size * errors[table] ** 2) if table in errors else 0.0 for table, size in cells])
-    return Workload.tables(
-        workload.schema, list(workload), weights=np.maximum(weights / weights.max(), _LITTLE).tolist()
-    )
+    return workload.reweighted(np.maximum(weights / weights.max(), _LITTLE).tolist())

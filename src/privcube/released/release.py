@@ -26,7 +26,7 @@ from privcube.errors import QueryError
 from privcube.extras import load
 from privcube.model.attribute import Attribute
 from privcube.model.measurements import Measurements
-from privcube.model.measures.measure import cell_weights, measure_of, scale_of
+from privcube.model.measures.measure import cell_weights, measure_of, measured_axis, scale_of
 from privcube.model.plan import Plan
 from privcube.model.publication.words import Words
 from privcube.model.workload import Axis, Entry, Table, Workload, canonical, table_cells, table_name
@@ -112,10 +112,10 @@ class Release:
             self._in_units(wanted, alone),
             self._in_units(wanted, together),
         )
-        if measure_of(wanted) is not None:
+        if measured_axis(wanted) is not None:
             if shares is not None:
-                raise QueryError("shares", expected="a table of counts", given=table_name(wanted))
-            return replace(found, means=self._means(wanted, confidence))
+                raise QueryError("shares", expected="a table without a measure", given=table_name(wanted))
+            return found if measure_of(wanted) is None else replace(found, means=self._means(wanted, confidence))
         if shares is None:
             return found
         return replace(

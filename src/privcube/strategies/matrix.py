@@ -92,7 +92,7 @@ def _pure_optimum(schema: Schema, workload: Workload, effort: Effort = "fast") -
     factors = []
     for entry, attribute in zip(*workload, schema, strict=True):
         alone = Schema([attribute])
-        factors.append(_pure_optimum(alone, Workload.tables(alone, [(entry,)]), effort))
+        factors.append(_pure_optimum(alone, Workload.exactly(alone, [(entry,)]), effort))
     if prod(map(len, factors)) > _MOST_ROWS * schema.domain_size:
         return joint
     gram = workload_gram(schema, workload)

@@ -124,7 +124,7 @@ def _parts(document: dict[str, Any]) -> dict[str, Any]:
     layout = plan.section("frame", ("kind", "branching", "leveled", "kept"))
     kind, calibration = cast(FrameKind, layout.text("kind")), cast(Calibration, guarantee.text("calibration"))
     frame = Frame(schema, kind, layout.integer("branching"), frozenset(_names(layout, "leveled")), _kept(layout))
-    workload = Workload.tables(schema, map(_table, plan.array("tables")), weights=plan.array("weights"))
+    workload = Workload.exactly(schema, map(_table, plan.array("tables")), weights=plan.array("weights"))
     groups = groups_from(plan.array("groups"), frame)
     require_room(workload, frame, groups)
     sources = _numbers(plan, "sources", len(groups))

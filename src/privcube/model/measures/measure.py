@@ -101,6 +101,16 @@ def _scale(grid: Grid) -> Fraction:
     return max(abs(grid.low), abs(grid.high))
 
 
+def measured_axis(table: Table) -> Axis | None:
+    """The axis of a table that asks for one number of a measure, its sum or its count, if it has one."""
+    return next((axis for axis in table if isinstance(axis, Axis) and axis.is_measured), None)
+
+
 def measure_of(table: Table) -> str | None:
-    """The measure that a table has sums of, if it has one."""
-    return next((axis.attribute for axis in table if isinstance(axis, Axis) and axis.is_measured), None)
+    """The measure that a table has sums of, if it has one.
+
+    >>> measure_of(("sex", Axis("pay", queries="sum"))), measure_of(("sex", Axis("pay", queries="count")))
+    ('pay', None)
+    """
+    axis = measured_axis(table)
+    return None if axis is None or axis.queries != "sum" else axis.attribute

@@ -165,9 +165,11 @@ class Words:
         if title is None:
             title = axis.attribute if own is None else own
             title = title if axis.level is None else f"{title} by {axis.level}"
-        if axis.is_measured:
+        if axis.queries == "count":
+            return f"{self.unit or 'records'} with a number for {title}"
+        if axis.queries == "sum":
             unit = self.attribute(axis.attribute).unit
-            return f"{axis.queries} of {title}" + ("" if unit is None else f" ({unit})")
+            return f"sum of {title}" + ("" if unit is None else f" ({unit})")
         return _QUERIES[axis.queries].replace("{}", title)
 
     def table_title(self, table: Table) -> str:
@@ -183,8 +185,8 @@ class Words:
         if self.unit is None and not any(map(self._is_titled, table)):
             return table_name(table)
         titles = [self.axis_title(entry) for entry in table if not Axis.of(entry).is_measured]
-        sums = [self.axis_title(entry) for entry in table if Axis.of(entry).is_measured]
-        counted = sums[0] if sums else "counts" if self.unit is None else self.unit
+        numbers = [self.axis_title(entry) for entry in table if Axis.of(entry).is_measured]
+        counted = numbers[0] if numbers else "counts" if self.unit is None else self.unit
         counted = counted[:1].upper() + counted[1:]
         if not titles:
             return counted

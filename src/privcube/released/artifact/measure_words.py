@@ -9,6 +9,7 @@ from privcube.model.amounts import decimal_text
 from privcube.model.attribute import Attribute
 from privcube.model.measures.measure import measure_of
 from privcube.model.plan import Plan
+from privcube.model.workload import Axis
 
 _OUTSIDE: Final = {
     "clamp": "count as that end",
@@ -29,6 +30,12 @@ def measures_in(plan: Plan) -> list[Attribute]:
     return [attribute for attribute in plan.workload.schema if attribute.name in used]
 
 
+def _counted_in(plan: Plan) -> list[str]:
+    """The measures that some table has counts of."""
+    axes = {Axis.of(entry) for table in plan.workload for entry in table}
+    return [name for name in plan.workload.schema.measures if Axis(name, queries="count") in axes]
+
+
 def measure_lines(plan: Plan) -> Iterator[str]:
     """What to know about sums and means, if there are any."""
     for measure in measures_in(plan):
@@ -42,6 +49,11 @@ def measure_lines(plan: Plan) -> Iterator[str]:
             "equal parts, so it counts as one record and adds no more to a sum than the larger end. Error bars are "
             f"those of the noise. They leave out rounding, at most {decimal_text(grid.step / 2)} for each record, and "
             "what is cut off outside the range."
+        )
+    for name in _counted_in(plan):
+        yield (
+            f"- In tables with the count of {name}, `estimate` is the number of records that have a number for it. "
+            "A mean is the sum over this count."
         )
     if measures_in(plan):
         yield (

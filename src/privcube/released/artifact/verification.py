@@ -26,9 +26,9 @@ from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.algebra.lattice import Floats
 from privcube.errors import ArtifactError, Plain, PrivcubeError, listed, quoted
 from privcube.model.amounts import shown
-from privcube.model.measures.measure import measure_of
+from privcube.model.measures.measure import measured_axis
 from privcube.model.plan import Plan
-from privcube.model.workload import axis_cells
+from privcube.model.workload import Axis, axis_cells
 from privcube.progress import Progress, silent
 from privcube.released.artifact.checks.additivity import PublishedTable, compared_margins
 from privcube.released.artifact.checks.artifact import Artifact, Beside, Finding, InPart, require_bytes, require_none
@@ -252,12 +252,12 @@ def _agreement(artifact: Artifact) -> Finding:
 
 
 def _by_measure(tables: list[PublishedTable]) -> list[list[PublishedTable]]:
-    """Counts, and sums of each measure, which are compared with their like; without the axis of the measure."""
-    found: dict[str | None, list[PublishedTable]] = {}
+    """Counts, and sums and counts of each measure, each compared with their like; without the axis of the measure."""
+    found: dict[Axis | None, list[PublishedTable]] = {}
     for own in tables:
         kept = labeled(own.table)
         shape = [size for size, entry in zip(own.counts.shape, own.table, strict=True) if entry in kept]
-        alike = found.setdefault(measure_of(own.table), [])
+        alike = found.setdefault(measured_axis(own.table), [])
         alike.append(PublishedTable(own.file, kept, own.counts.reshape(shape)))
     return list(found.values())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from privcube.model.workload import Workload
+from privcube.model.workload import Axis, Workload
 from privcube.released.whole.goals import is_counted
 
 
@@ -42,7 +42,9 @@ def whole_words(stated: Mapping[str, Any], workload: Workload) -> Iterator[str]:
             "intervals around `count`: its bias depends on the truth, so none could be promised to hold."
         )
     if not all(map(is_counted, workload)):
-        yield "- Tables of sums have no `count`, and the made-up records no measures: sums and means stay estimates."
+        has_numbers = any(Axis.of(entry).queries == "count" for table in workload for entry in table)
+        which = "Tables of sums and of records with a number" if has_numbers else "Tables of sums"
+        yield f"- {which} have no `count`, and the made-up records no measures: sums and means stay estimates."
     if whole["with_records"]:
         yield (
             "- `records.parquet` has these records: rows of labels, and how often each occurs. They are made up to fit "

@@ -18,7 +18,7 @@ from privcube.accuracy.predictor import predictor
 from privcube.algebra.lattice import Floats, Integers
 from privcube.arrow import array_of
 from privcube.errors import ArtifactError, Plain
-from privcube.model.measures.measure import measure_of
+from privcube.model.measures.measure import measured_axis
 from privcube.model.plan import Plan
 from privcube.released.artifact.folder import CHECKSUMS, LARGEST_DOCUMENT, TABLES, Contents
 from privcube.released.artifact.manifest import FORMAT, older_format, stated_in
@@ -80,7 +80,7 @@ class _Tables:
         """The columns of a published table, in the form that this plan gives it."""
         name = f"{TABLES}/{self._stems[number]}.parquet"
         _require_unchanged(self._contents, name)
-        cells, measured = self._plan.workload.sizes[number], measure_of(self._tables[number]) is not None
+        cells, measured = self._plan.workload.sizes[number], measured_axis(self._tables[number]) is not None
         counts: dict[str, Floats | Integers] = dict.fromkeys(self._counts, np.zeros(cells, dtype=np.int64))
         plain: dict[str, Floats | Integers] = dict.fromkeys(NUMBERS, np.zeros(cells))
         means: dict[str, Floats | Integers] = dict.fromkeys(MEANS, np.zeros(cells))

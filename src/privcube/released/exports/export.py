@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from privcube.arrow import column_of
 from privcube.errors import ArtifactError, Plain, QueryError
-from privcube.model.measures.measure import measure_of
+from privcube.model.measures.measure import measured_axis
 from privcube.model.workload import Axis, Entry, Table, canonical, table_name
 from privcube.progress import ERROR_BARS, WRITING, Progress, silent, told
 from privcube.released.artifact.folder import (
@@ -114,7 +114,7 @@ def export(
 
 def _shares_in(table: Table, shares: Sequence[str] | str | None) -> Sequence[str] | str | None:
     """The shares that a table can have of those asked for: of its total, if it has no rows and columns."""
-    if shares is None or measure_of(table) is not None or not table:
+    if shares is None or measured_axis(table) is not None or not table:
         return None
     if shares in ("row", "column"):
         return shares if len(table) > 1 else "total"

@@ -22,7 +22,7 @@ import numpy as np
 from privcube.accuracy.errors.widest import widest_factor
 from privcube.accuracy.predictor import Predictor, covariances, predictor
 from privcube.algebra.lattice import Floats, Integers
-from privcube.model.measures.measure import measure_of, scale_of
+from privcube.model.measures.measure import measured_axis, scale_of
 from privcube.model.plan import Plan
 from privcube.model.publication.words import Words
 from privcube.model.schema import Schema
@@ -103,6 +103,7 @@ def page_document(
     workload, schema = plan.workload, plan.workload.schema
     axes = list(dict.fromkeys(Axis.of(entry) for table in workload for entry in labeled(table)))
     place = {axis: at for at, axis in enumerate(axes)}
+    has_numbers = any(Axis.of(entry).queries == "count" for table in workload for entry in table)
     used = list(
         dict.fromkeys(axis.attribute for axis in sorted(axes, key=lambda axis: schema.position(axis.attribute)))
     )
@@ -133,13 +134,18 @@ def page_document(
                 {"key": f"mean {name}", "title": f"Mean of {words.axis_title(name)}", "unit": "", "adds": False}
                 for name in schema.measures
             ),
+            *(
+                {"key": "count", "title": _capitalized(words.axis_title(axis)), "unit": "", "adds": True}
+                for name, axis in {name: Axis(name, queries="count") for name in schema.measures}.items()
+                if has_numbers
+            ),
         ],
         "tables": [
             {
                 "axes": [place[Axis.of(entry)] for entry in labeled(table)],
                 "cells": cells,
                 "error": error,
-                **({"quantities": _quantities_of(schema, table)} if measure_of(table) is not None else {}),
+                **({"quantities": _quantities_of(schema, table)} if measured_axis(table) is not None else {}),
                 **({"title": words.tables[table]} if table in words.tables else {}),
             }
             for table, cells, error in zip(workload, workload.sizes, errors, strict=True)
@@ -167,12 +173,16 @@ def table_numbers(
 
 
 def _quantities_of(schema: Schema, table: Table) -> list[int]:
-    """The places of what a table has numbers of in the list of quantities: 0 for counts; sums, then means."""
-    measure = measure_of(table)
-    if measure is None:
+    """The places of what a table has numbers of in the list of quantities: 0 for counts; sums, means, numbers."""
+    axis = measured_axis(table)
+    if axis is None:
         return [0]
-    at = schema.measures.index(measure)
-    return [1 + at, 1 + len(schema.measures) + at]
+    at, measures = 1 + schema.measures.index(axis.attribute), len(schema.measures)
+    return [at, measures + at] if axis.queries == "sum" else [2 * measures + at]
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 # Attributes and axes

@@ -9,7 +9,7 @@ unequal groups are asked for. The variance of a residual's coordinates follows f
 below it, which are triangular in the residuals; it decides only how closely records follow the estimates.
 
 Levels of an attribute that do not nest have coordinates of their own, as if they were different attributes that are
-both read off the same column of the records. Sums of measures are no goals: tables with them have no whole numbers.
+both read off the same column of the records. Sums and counts of measures are no goals: they have no whole numbers.
 
 See THEORY section 5.3.
 """
@@ -30,7 +30,7 @@ from privcube.accuracy.predictor import predictor
 from privcube.algebra.lattice import Floats
 from privcube.errors import Plain, PlanError, QueryError
 from privcube.model.attribute import Attribute
-from privcube.model.measures.measure import measure_of
+from privcube.model.measures.measure import measured_axis
 from privcube.model.workload import Axis, Table, Workload
 from privcube.released.release import Release
 from privcube.released.whole.coordinates import Coordinates, cells_from_queries, coordinates_of
@@ -126,8 +126,8 @@ def check_workload(workload: Workload) -> None:
 
 
 def is_counted(table: Table) -> bool:
-    """Whether a table has counts, and so can have whole numbers."""
-    return measure_of(table) is None
+    """Whether a table has counts of all records, and so can have whole numbers."""
+    return measured_axis(table) is None
 
 
 def counted_tables(workload: Workload) -> list[Table]:
