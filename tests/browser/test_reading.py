@@ -194,7 +194,9 @@ def test_flags_follow_the_publisher(watch: Watch, address: str, release: pc.Rele
 
 
 def test_sums_and_means_of_a_measure(watch: Watch, tmp_path: Path) -> None:
-    schema = pc.Schema([pc.Attribute("sex", values=["f", "m"]), pc.Measure("hours", low=0, high=100, step=1)])
+    schema = pc.Schema(
+        [pc.Attribute("sex", values=["f", "m"]), pc.Measure("hours", low=0, high=100, step=1, missing="category")]
+    )
     wanted = pc.Workload.tables(schema, [("sex",), ("sex", pc.Axis("hours", queries="sum"))])
     made = pc.plan(wanted, pc.PureDP(1), "marginals")
     rows = np.full(made.rows, 40_000)
@@ -204,7 +206,7 @@ def test_sums_and_means_of_a_measure(watch: Watch, tmp_path: Path) -> None:
     seen = watch()
     page = seen.open((tmp_path / "out" / "index.html").as_uri() + "#axes=0")
     titles = page.locator("#quantity option").all_inner_texts()
-    assert titles == ["Count", "Sum of hours", "Mean of hours"]
+    assert titles == ["Count", "Sum of hours", "Mean of hours", "Records with a number for hours"]
     page.select_option("#quantity", label="Mean of hours")
     for (value, interval), row in zip([line[0] for line in texts(page)], table.to_dict("records"), strict=True):
         assert number(value) == pytest.approx(row["mean"], abs=0.1 * (row["mean_high"] - row["mean_low"]))
@@ -216,6 +218,11 @@ def test_sums_and_means_of_a_measure(watch: Watch, tmp_path: Path) -> None:
     assert page.locator("#percent").count() == 0
     page.select_option("#quantity", label="Sum of hours")
     assert len(texts(page)) == 3  # sums add up, means do not
+    page.select_option("#quantity", label="Records with a number for hours")
+    counts = release.estimates(("sex", pc.Axis("hours", queries="count"))).tolist()
+    assert [number(line[0][0]) for line in texts(page)] == pytest.approx([*counts, sum(counts)], abs=1)
+    page.select_option("#percent", "table")
+    assert [line[0][0] for line in texts(page)][-1].startswith("100")
     assert all(check.passed for check in pc.verify(tmp_path / "out"))
     assert seen.complaints == []
 

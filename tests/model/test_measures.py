@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from privcube import Attribute, Axis, Measure, Plan, PureDP, Schema, Spec, Workload, errors, plan
 from privcube.model.documents.plans import digest_of
+from privcube.model.documents.request import WorkloadRequest
+from privcube.model.documents.toml_reader import Section
 from privcube.model.measures.grid import Grid
 from privcube.model.measures.measure import cell_weights, scale_of
 from privcube.model.measures.units import LARGEST_PARTS, parts_of_groups
@@ -92,6 +94,29 @@ def test_cubes_have_no_measures_unless_asked() -> None:
     with pytest.raises(errors.WorkloadError, match="a measure"):
         Workload.all_kway(SCHEMA, 1).with_sums(["b"])
     assert list(Workload.closure(SCHEMA, [("a", "pay")])) == [(), ("a",), (SUM,), ("a", SUM)]
+
+
+@pytest.mark.parametrize("policies", [{"missing": "category"}, {"other": "category"}], ids=str)
+def test_counts_stand_beside_sums_of_what_records_may_lack(policies: dict) -> None:
+    """However sums are asked for; with the weight of the sum, unless they have their own."""
+    lacked = Schema([*Schema.from_sizes({"a": 2}), Measure("pay", low=0, high=10, step=1, **policies)])
+    count = Axis("pay", queries="count")
+    sums, both = [("a", SUM)], [("a", SUM), ("a", count)]
+    assert list(Workload.exactly(lacked, sums)) == sums
+    weighted = Workload.tables(lacked, ["a x sum of pay"], weights=[3])
+    assert (list(weighted), weighted.weights) == (both, (3.0, 3.0))
+    assert Workload.tables(lacked, ["a x count of pay", "a x pay"], weights=[2, 3]).weights == (3.0, 2.0)
+    assert list(Workload.tables(lacked, [("a", count)])) == both[1:]
+    assert list(Workload.closure(lacked, ["a x pay"])) == [(), ("a",), (SUM,), (count,), *both]
+    with_sums = Workload.all_kway(lacked, 1).with_sums(weight=2)
+    assert (list(with_sums), with_sums.weights) == ([("a",), *both], (1.0, 2.0, 2.0))
+    assert with_sums.with_sums(weight=2) == with_sums
+    request = {"tables": [{"attributes": ["a"], "measures": ["pay"], "measure_weight": 2}]}
+    asked = WorkloadRequest.from_section(Section("workload", request, WorkloadRequest.KEYS))
+    assert asked.workload(lacked) == with_sums
+    for queries in ("sum", "count"):
+        made = plan(Workload.exactly(lacked, [("a", Axis("pay", queries=queries))]), PureDP(1), "marginals")
+        assert len(Plan.from_json(made.to_json()).workload) == 1
 
 
 def test_weights_of_cells() -> None:

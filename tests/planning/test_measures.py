@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privcube import ZCDP, ApproxDP, Measure, PureDP, Schema, Workload, errors, plan, release
+from privcube import ZCDP, ApproxDP, Axis, Measure, PureDP, Schema, Workload, errors, plan, release
 from privcube.accuracy.privacy import verify_privacy
 from privcube.planning.targets import margins, plan_for, std_errors
 
@@ -43,6 +43,19 @@ def test_wanted_margins_of_sums_are_in_units_of_the_measure() -> None:
     assert margin == pytest.approx(500, rel=0.01)
 
 
+def test_a_wanted_margin_of_sums_is_one_of_what_means_need() -> None:
+    """In parts of what a record can add: 500 hours of 100 are 5 records that have a number."""
+    schema = Schema([*Schema.from_sizes({"sex": 2}), Measure("hours", low=0, high=100, step=1, missing="category")])
+    workload = Workload.tables(schema, ["sex x hours"])
+    made = plan_for(workload, {("sex", "hours"): 500}, ZCDP(1))
+    total, count = margins(made, list(workload), 0.95)
+    assert total <= 500
+    assert count <= 5
+    assert max(total / 500, count / 5) == pytest.approx(1, rel=0.01)
+    made = plan_for(workload, {("sex", "hours"): 500, ("sex", Axis("hours", queries="count")): 20}, ZCDP(1))
+    assert 5 < margins(made, list(workload), 0.95)[1] <= 20
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_any_schema_with_measures(seed: int) -> None:
     chance = random.Random(seed)
@@ -53,7 +66,7 @@ def test_any_schema_with_measures(seed: int) -> None:
         step = chance.choice([1, "0.1", 1000])
         high = low + steps * (0.1 if step == "0.1" else step)
         policies = {"missing": chance.choice(["category", "drop"]), "overflow": chance.choice(["clamp", "category"])}
-        measure = Measure(f"m{at}", low=low, high=round(high, 6), step=step, other="drop", **policies)
+        measure = Measure(f"m{at}", low=low, high=round(high, 6), step=step, other=policies["missing"], **policies)
         attributes.insert(chance.randint(0, len(attributes)), measure)
     schema = Schema(attributes)
     rows = chance.choice([0, 1, 60])

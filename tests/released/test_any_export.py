@@ -77,7 +77,8 @@ def releases(draw: st.DrawFn) -> Release:
             choice = draw(st.sampled_from(["out", "cells", "cells", "level", "ranges", "sum"]))
             if own.is_measure:
                 if choice != "out" and not any(isinstance(e, Axis) and e.is_measured for e in entries):
-                    entries.append(Axis(own.name, queries="sum"))
+                    counted = choice == "ranges" and own.missing == "category"
+                    entries.append(Axis(own.name, queries="count" if counted else "sum"))
             elif choice == "level" and own.levels:
                 entries.append(Axis(own.name, own.level_names[0]))
             elif choice == "ranges" and own.ordered:

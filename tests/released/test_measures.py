@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,14 @@ from tests.sensitive.test_measures import NoNoise
 
 import privcube as pc
 from privcube import errors
+from privcube.cli.measure_hints import measure_hints
 from privcube.model.measurements import Measurements
+from privcube.model.measures.asked import measured_axis
 from privcube.model.publication.words import AttributeWords, Words
+from privcube.released.explorer.release_site import release_site
+from privcube.released.labels import NUMBERS as NUMBERS_OF_A_TABLE
+from privcube.released.page.html import document_in
+from privcube.released.presentation.tables import published
 from privcube.sensitive import gate
 
 EXACT = pc.PureDP(10**6)  # so much that what is published is the truth
@@ -219,15 +226,123 @@ def test_exports_have_means_and_the_shares_that_are_asked_for(kind: str, tmp_pat
 
 @pytest.mark.parametrize("guarantee", [pc.PureDP(1), pc.ZCDP("0.2")], ids=str)
 def test_means_of_a_table_are_those_of_its_cells(guarantee) -> None:
-    """A table works out few laws for all its means; one by one each has its own."""
-    schema = pc.Schema([WARDS, pc.Attribute("c", size=3), DAYS])
-    data = pa.table({"ward": ["surgery", "medicine"] * 900, "c": [0, 1, 2] * 600, "days": [5, 20, 40, 70] * 450})
-    release = pc.release(pc.plan(pc.Workload.all_kway(schema, 2).with_sums(), guarantee), data)
-    table = release.table("ward x c x days")
+    """A table works out few laws for all its means; one by one each has its own.
+
+    Categories for records without a number cost means next to nothing, as plans count what means are divided by.
+    """
+    widths, data = {}, {"ward": ["surgery", "medicine"] * 900, "c": [0, 1, 2] * 600, "days": [5, 20, 40, 70] * 450}
+    for policy in ("refuse", "category"):
+        days = pc.Measure("days", low=0, high=60, step=1, knots=[30], overflow="category", missing=policy, other=policy)
+        schema = pc.Schema([WARDS, pc.Attribute("c", size=3), days])
+        release = pc.release(pc.plan(pc.Workload.all_kway(schema, 2).with_sums(), guarantee), pa.table(data))
+        table = release.table("ward x c x days")
+        widths[policy] = np.mean(table["mean_high"] - table["mean_low"])
+    assert widths["category"] <= 1.3 * widths["refuse"]
+    assert release.query({"days": "(missing)", "ward": "surgery", "c": 0}).std_error < 4
+    (hint,) = measure_hints(release.plan)
+    known = float(hint.split("their mean to within ")[1].split()[0]) * 500 / 300
+    assert known / 2 <= widths["category"] / 2 <= 1.05 * known  # for any mean
     for row in table.itertuples():
         one = release.mean("days", {"ward": row.ward, "c": row.c})
-        assert row.mean == pytest.approx(one.estimate, rel=1e-9, nan_ok=True)
+        assert row.mean == pytest.approx(one.estimate, rel=1e-9)
         width = one.high - one.low
         assert row.mean_low <= one.low + 0.02 * width
         assert row.mean_high >= one.high - 0.02 * width
         assert row.mean_high - row.mean_low <= 1.1 * width
+
+
+# How many records have a number
+
+
+NUMBERS = pc.Axis("days", queries="count")
+
+
+def test_records_with_a_number_are_counted(tmp_path: Path) -> None:
+    """Counts of their own: without means, shares or whole numbers, in every place where tables are named."""
+    words = Words(unit="stays", attributes={"days": AttributeWords(title="Length", unit="nights")})
+    release = stays(words).whole()
+    assert list(release.workload) == [("ward",), ("ward", pc.Axis("days", queries="sum")), ("ward", NUMBERS)]
+    found = release.table("ward x count of days")
+    assert found.columns.tolist() == ["ward", *NUMBERS_OF_A_TABLE]
+    assert found["estimate"].round(1).tolist() == [4, 3]
+    assert release.estimates("ward").round(1).tolist() == [4, 4]
+    assert release.table("ward x days")["mean"].tolist() == pytest.approx([123 / 4, 122 / 3], abs=0.1)
+    shown = published(release, release.values(("ward", NUMBERS)))
+    assert (shown.title, shown.unit) == ("Stays with a number for Length by ward", "stays")
+    with pytest.raises(errors.QueryError, match="a table without a measure"):
+        release.values(("ward", NUMBERS), shares="total")
+    release.save(tmp_path / "out")
+    assert all(check.passed for check in pc.verify(tmp_path / "out"))
+    statement = (tmp_path / "out" / "PRIVACY.md").read_text(encoding="utf-8")
+    assert "In tables with the count of days, `estimate` is the number of records" in statement
+    assert "Tables of sums and of records with a number have no `count`" in statement
+    document = document_in((tmp_path / "out" / "index.html").read_bytes())
+    titles = [own["title"] for own in document["quantities"]]
+    assert titles == ["Count", "Sum of Length", "Mean of Length", "Stays with a number for Length"]
+    assert [own.get("quantities") for own in document["tables"]] == [None, [1, 2], [3]]
+    site = release_site(tmp_path / "out")
+    assert [own["of"] for own in site.made("/tables/2.json")] == [3]
+
+
+def test_releases_without_such_counts_are_still_read(tmp_path: Path) -> None:
+    """Earlier plans have sums alone; nothing is added to them."""
+    schema = pc.Schema([WARDS, DAYS])
+    made = pc.plan(pc.Workload.exactly(schema, ["ward", "ward x days"]), EXACT)
+    pc.release(made, STAYS).save(tmp_path / "out")
+    assert all(check.passed for check in pc.verify(tmp_path / "out"))
+    opened = pc.Release.open(tmp_path / "out")
+    assert len(opened.workload) == 2
+    assert opened.table("ward x days")["mean"].tolist() == pytest.approx([123 / 4, 122 / 3], abs=0.1)
+    assert b"with a number for" not in (tmp_path / "out" / "index.html").read_bytes()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_measure_that_records_may_lack_is_published(seed: int, tmp_path: Path) -> None:
+    """Plan, release, save, verify, page and exports of schemas at random: whatever is planned is published."""
+    chance = random.Random(seed)
+    own = [pc.Attribute(f"a{at}", size=chance.choice([1, 2, 3])) for at in range(chance.randint(0, 2))]
+    for at in range(chance.randint(1, 2)):
+        low, steps = chance.choice([-7, 0, 3]), chance.choice([1, 4, 60])
+        policies = [chance.choice(["category", "category", "drop"]) for _ in range(2)]
+        ends = [chance.choice(["category", "clamp", "drop"]) for _ in range(2)]
+        measure = pc.Measure(
+            f"m{at}", low=low, high=low + steps, step=1, knots=[low + 2] * (steps > 2 and chance.random() < 0.5),
+            missing=policies[0], other=policies[1], underflow=ends[0], overflow=ends[1],
+        )  # fmt: skip
+        own.insert(chance.randint(0, len(own)), measure)
+    schema, rows = pc.Schema(own), chance.choice([0, 1, 50])
+    column = [chance.choice(["", "x", "-20", "3", "5", "900"]) for _ in range(rows)]
+    data = pa.table(
+        {each.name: column if each.is_measure else [chance.randrange(each.cells) for _ in column] for each in own},
+        schema=pa.schema([(each.name, pa.string() if each.is_measure else pa.int64()) for each in own]),
+    )
+    guarantee = chance.choice([pc.PureDP("0.1"), pc.ZCDP(2), pc.ApproxDP(1, "1e-6", neighbors="replace_one")])
+    workload = pc.Workload.full_cube(schema).with_sums(weight=chance.choice([1, 0.1]))
+    if chance.random() < 0.3:
+        workload = pc.Workload.closure(schema, [(*schema.dimensions, "m0")])
+    recovery = chance.choice(["optimal", "optimal", "direct"])
+    strategy = "marginals" if recovery == "direct" else chance.choice(["marginals", "residual", "base_counts"])
+    try:
+        made = pc.plan(workload, guarantee, strategy, recovery=recovery)
+    except errors.PrivcubeError:
+        return
+    release = pc.release(made, data)
+    release = release.whole() if chance.random() < 0.3 else release
+    release.save(tmp_path / "out")
+    assert [check for check in pc.verify(tmp_path / "out") if not check.passed] == []
+    for table in workload:
+        values = release.values(table)
+        assert np.all(np.isfinite(values.estimate))
+        if (axis := measured_axis(table)) is not None:
+            assert (values.means is not None) == (axis.queries == "sum" and release.agrees)
+            lacking = {"missing": "category", "other": "category"}.items() & vars_of(schema[axis.attribute])
+            counted = tuple(axis._replace(queries="count") if entry == axis else entry for entry in table)
+            assert (counted in workload) == bool(lacking)
+    for number in range(len(workload)):
+        assert release_site(tmp_path / "out").made(f"/tables/{number}.json")
+    kind = chance.choice(["csv", "xlsx", "json-stat", "report-html", "measurements"])
+    pc.export(release, tmp_path / "file", [list(workload)[-1]] if kind == "json-stat" else None, format=kind)
+
+
+def vars_of(attribute: pc.Attribute) -> set[tuple[str, str]]:
+    return {("missing", attribute.missing), ("other", attribute.other)}

@@ -11,8 +11,8 @@ of the measure, or "sum of income", stands for `Axis("income", queries="sum")`. 
 number (missing="category"), the mean is over those that have one. Their count is a table, too: "count of income".
 
 Order. Attributes within a table are in schema order. Tables are sorted by number of attributes, then lexicographically
-by the attributes' positions in the schema, then from fine to coarse levels, then cells, prefixes, ranges, sums. The
-order of the request does not matter, so equal workloads compare equal.
+by the attributes' positions in the schema, then from fine to coarse levels, then cells, prefixes, ranges, sums, counts.
+The order of the request does not matter, so equal workloads compare equal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from functools import cached_property
 from typing import Final, get_args
 
 from privcube.errors import Plain, WorkloadError
-from privcube.model.attribute import Attribute
 from privcube.model.axes import Axis as Axis
 from privcube.model.axes import Entry as Entry
 from privcube.model.axes import Queries as Queries
@@ -36,6 +35,7 @@ from privcube.model.axes import axis_cells as axis_cells
 from privcube.model.axes import canonical as canonical
 from privcube.model.axes import table_cells as table_cells
 from privcube.model.axes import table_name as table_name
+from privcube.model.measures.asked import counts_beside_sums, measured_axis, refuse_measures
 from privcube.model.schema import Schema
 
 _MOST_NAMED: Final = 4  # tables named when a workload is shown
@@ -63,7 +63,7 @@ class Workload:
             raise WorkloadError("workload", expected="at least one table", given=Plain("none"))
         _refuse_too_many(len(weights))
         if schema.measures:
-            _refuse_measures(schema, weights)
+            refuse_measures(schema, weights)
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "_weights", {table: weights[table] for table in sorted(weights, key=self._place)})
 
@@ -171,33 +171,17 @@ class Workload:
             canonical(self.schema, (*table, name)): own * times
             for table, own in self._weights.items()
             for name in names
-            if not any(Axis.of(entry).is_measured for entry in table)
+            if measured_axis(table) is None
         }
         return Workload(self.schema, {**self._weights, **sums}).with_counts()
 
     def with_counts(self) -> Workload:
         """These tables, and beside sums of a measure that some records lack, how many records have it.
 
-        Without them a plan would hardly measure what means are divided by. A count has the weight of its sum.
-
-        >>> from privcube.model.measures.measure import Measure
-        >>> pay = Measure("pay", low=0, high=1000, step=10, missing="category")
-        >>> Workload.exactly(Schema([*Schema.from_sizes({"sex": 2}), pay]), ["sex x pay"]).with_counts()
-        <workload of 2 tables, 4 cells: sex x sum of pay, sex x count of pay>
+        Without it a plan would hardly measure what means are divided by. A count has the weight of its sum.
         """
-        lacked = {name for name in self.schema.measures if _is_lacked(self.schema[name])}
-        if not lacked:
-            return self
-        counts = {
-            _of_count(table): own
-            for table, own in self._weights.items()
-            if any(isinstance(entry, Axis) and entry.queries == "sum" and entry.attribute in lacked for entry in table)
-        }
-        return Workload(self.schema, {**counts, **self._weights})
-
-    def reweighted(self, weights: Sequence[float]) -> Workload:
-        """The same tables with other weights, in table order."""
-        return Workload(self.schema, dict(zip(self, map(checked_weight, weights), strict=True)))
+        counts = counts_beside_sums(self.schema, self._weights) if self.schema.measures else {}
+        return Workload(self.schema, {**counts, **self._weights}) if counts else self
 
     def __or__(self, other: Workload) -> Workload:
         """The union of two workloads; a table in both has the weight from the right."""
@@ -248,10 +232,7 @@ class Workload:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """How many counts each table has."""
-        known: dict[str | Axis, int] = {}
-        for entry in itertools.chain.from_iterable(self):
-            if entry not in known:
-                known[entry] = axis_cells(self.schema, entry)
+        known = {entry: axis_cells(self.schema, entry) for entry in set(itertools.chain.from_iterable(self))}
         return tuple([math.prod([known[entry] for entry in table]) for table in self])
 
     @property
@@ -264,11 +245,9 @@ class Workload:
     def levels(self) -> dict[str, set[str | None]]:
         """The levels at which tables request each of the `leveled` attributes; None stands for its cells."""
         leveled = self.leveled
-        found: dict[str, set[str | None]] = {name: set() for name in self.schema.names if name in leveled}
-        for axis in (Axis.of(entry) for table in self for entry in table if found):
-            if axis.attribute in found:
-                found[axis.attribute].add(axis.level)
-        return found
+        axes = {Axis.of(entry) for table in self for entry in table if leveled}
+        names = [name for name in self.schema.names if name in leveled]
+        return {name: {axis.level for axis in axes if axis.attribute == name} for name in names}
 
     def _place(self, table: Table) -> tuple[object, ...]:
         axes = [Axis.of(entry) for entry in table]
@@ -322,27 +301,6 @@ def _coarser(schema: Schema, entry: str | Axis) -> list[str | Axis]:
     if axis.queries != "cells":  # ranges and sums
         above = ()
     return [entry, *(Axis(axis.attribute, level) for level in above)]
-
-
-def _is_lacked(measure: Attribute) -> bool:
-    """Whether records without a number count as well."""
-    return measure.ordered_cells < measure.cells
-
-
-def _of_count(table: Table) -> Table:
-    """The table of how many records have the number that a table has sums of."""
-    return tuple([e._replace(queries="count") if isinstance(e, Axis) and e.queries == "sum" else e for e in table])
-
-
-def _refuse_measures(schema: Schema, tables: Iterable[Table]) -> None:
-    for table in tables:
-        measured = [entry for entry in table if isinstance(entry, Axis) and entry.is_measured]
-        if len(measured) > 1:
-            names = ", ".join(axis.attribute for axis in measured)
-            raise WorkloadError("table", expected="one measure at most (ask for a table of each)", given=Plain(names))
-        if measured and measured[0].queries == "count" and not _is_lacked(schema[measured[0].attribute]):
-            expected = "sums of measures (the table without the measure has the counts)"
-            raise WorkloadError("table", expected=expected, given=Plain(measured[0].name))
 
 
 def _refuse_too_many(count: int) -> None:

@@ -193,4 +193,4 @@ def _balanced(made: Plan, wanted: Floats, weights: Floats) -> tuple[Plan, Floats
 
 
 def _weighted(workload: Workload, weights: Floats) -> Workload:
-    return workload.reweighted((weights / weights.max()).tolist())
+    return Workload.exactly(workload.schema, list(workload), weights=(weights / weights.max()).tolist())

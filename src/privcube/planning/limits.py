@@ -104,7 +104,7 @@ def least_additive_variance(workload: Workload, objective: Objective = "total") 
     30.46
     """
     if objective == "largest":
-        even = workload.reweighted([1.0] * len(workload))
+        even = Workload.exactly(workload.schema, list(workload))
         return least_additive_variance(even) / workload_weight(even)
     exact = of_single_attributes(workload)
     if exact is not None:

@@ -33,6 +33,7 @@ from privcube.accuracy.intervals import interval_factor, known_confidence
 from privcube.accuracy.predictor import Predictor, predictor
 from privcube.errors import Plain, PlanError
 from privcube.model.groups import is_structured
+from privcube.model.measures.asked import counts_beside_sums
 from privcube.model.measures.measure import scale_of
 from privcube.model.noise.drawable import drawable
 from privcube.model.options import Effort, PlanOptions
@@ -100,8 +101,9 @@ def plan_for(
     """The plan that meets a margin per table with the least budget.
 
     Other tables of the workload are answered as well, but nothing is spent on them, so give a target to each table that
-    matters. The guarantee supplies its kind, delta, neighbors and rows per person; its epsilon or rho is replaced by
-    the least sufficient amount, rounded up to three digits.
+    matters. Counts that means need beside sums are wanted as precisely as these, in parts of what a record can add,
+    unless they have targets of their own. The guarantee supplies its kind, delta, neighbors and rows per person; its
+    epsilon or rho is replaced by the least sufficient amount, rounded up to three digits.
 
     >>> from privcube import PureDP, Schema, Workload
     >>> workload = Workload.all_kway(Schema.from_sizes({"sex": 2, "age": 10}), 1)
@@ -123,12 +125,24 @@ def planned_for(
     """The plan that meets all targets with the least budget; a table may have several, of different confidences."""
     if not isinstance(guarantee, get_args(Guarantee)):
         raise PlanError("guarantee", expected="PureDP, ApproxDP or ZCDP", given=guarantee)
+    targets = [*targets, *_of_counts(workload, targets)]
     best = _planned_under(workload, targets, guarantee, effort, progress)
     pure = pure_instead(guarantee)
     if pure is not None:
         with suppress(PlanError):
             return min(best, _planned_under(workload, targets, pure, effort, progress), key=_budget)
     return best
+
+
+def _of_counts(workload: Workload, targets: Sequence[Target]) -> list[Target]:
+    """Targets of counts that means need beside sums (`Workload.with_counts`), unless they have their own."""
+    given = {target.table for target in targets}
+    return [
+        replace(target, table=table)
+        for target in targets
+        for table in counts_beside_sums(workload.schema, {target.table: 1.0})
+        if table not in given and table in workload
+    ]
 
 
 def _planned_under(
@@ -291,4 +305,6 @@ def _weighted(workload: Workload, errors: Mapping[Table, float]) -> Workload:
     """The workload with weights under which each table counts by the ratio of its variance to the wanted one."""
     cells = zip(workload, workload.sizes, strict=True)
     weights = np.array([1 / (size * errors[table] ** 2) if table in errors else 0.0 for table, size in cells])
-    return workload.reweighted(np.maximum(weights / weights.max(), _LITTLE).tolist())
+    return Workload.exactly(
+        workload.schema, list(workload), weights=np.maximum(weights / weights.max(), _LITTLE).tolist()
+    )

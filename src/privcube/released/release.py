@@ -26,7 +26,8 @@ from privcube.errors import QueryError
 from privcube.extras import load
 from privcube.model.attribute import Attribute
 from privcube.model.measurements import Measurements
-from privcube.model.measures.measure import cell_weights, measure_of, measured_axis, scale_of
+from privcube.model.measures.asked import measured_axis
+from privcube.model.measures.measure import cell_weights, measure_of, scale_of
 from privcube.model.plan import Plan
 from privcube.model.publication.words import Words
 from privcube.model.workload import Axis, Entry, Table, Workload, canonical, table_cells, table_name

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from privcube.errors import SchemaError
 from privcube.model.amounts import Amount
 from privcube.model.attribute import Attribute, Policy, RangePolicy
+from privcube.model.measures.asked import measured_axis
 from privcube.model.measures.grid import Grid
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Queries, Table
@@ -99,11 +100,6 @@ def scale_of(schema: Schema, table: Table) -> float:
 
 def _scale(grid: Grid) -> Fraction:
     return max(abs(grid.low), abs(grid.high))
-
-
-def measured_axis(table: Table) -> Axis | None:
-    """The axis of a table that asks for one number of a measure, its sum or its count, if it has one."""
-    return next((axis for axis in table if isinstance(axis, Axis) and axis.is_measured), None)
 
 
 def measure_of(table: Table) -> str | None:

@@ -26,7 +26,7 @@ from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.algebra.lattice import Floats
 from privcube.errors import ArtifactError, Plain, PrivcubeError, listed, quoted
 from privcube.model.amounts import shown
-from privcube.model.measures.measure import measured_axis
+from privcube.model.measures.asked import measured_axis
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, axis_cells
 from privcube.progress import Progress, silent

@@ -18,7 +18,7 @@ from privcube.accuracy.predictor import predictor
 from privcube.algebra.lattice import Floats, Integers
 from privcube.arrow import array_of
 from privcube.errors import ArtifactError, Plain
-from privcube.model.measures.measure import measured_axis
+from privcube.model.measures.asked import measured_axis
 from privcube.model.plan import Plan
 from privcube.released.artifact.folder import CHECKSUMS, LARGEST_DOCUMENT, TABLES, Contents
 from privcube.released.artifact.manifest import FORMAT, older_format, stated_in

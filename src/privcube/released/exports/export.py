@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from privcube.arrow import column_of
 from privcube.errors import ArtifactError, Plain, QueryError
-from privcube.model.measures.measure import measured_axis
+from privcube.model.measures.asked import measured_axis
 from privcube.model.workload import Axis, Entry, Table, canonical, table_name
 from privcube.progress import ERROR_BARS, WRITING, Progress, silent, told
 from privcube.released.artifact.folder import (

@@ -22,7 +22,8 @@ import numpy as np
 from privcube.accuracy.errors.widest import widest_factor
 from privcube.accuracy.predictor import Predictor, covariances, predictor
 from privcube.algebra.lattice import Floats, Integers
-from privcube.model.measures.measure import measured_axis, scale_of
+from privcube.model.measures.asked import measured_axis
+from privcube.model.measures.measure import scale_of
 from privcube.model.plan import Plan
 from privcube.model.publication.words import Words
 from privcube.model.schema import Schema

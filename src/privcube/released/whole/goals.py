@@ -30,7 +30,7 @@ from privcube.accuracy.predictor import predictor
 from privcube.algebra.lattice import Floats
 from privcube.errors import Plain, PlanError, QueryError
 from privcube.model.attribute import Attribute
-from privcube.model.measures.measure import measured_axis
+from privcube.model.measures.asked import measured_axis
 from privcube.model.workload import Axis, Table, Workload
 from privcube.released.release import Release
 from privcube.released.whole.coordinates import Coordinates, cells_from_queries, coordinates_of
