@@ -11,6 +11,7 @@ import sys
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.attack.test_coverage import CHANCE, SCALE, STATED, Found, worst
 from tests.attack.test_share_coverage import FEW, MANY, SOME
@@ -77,6 +78,24 @@ SHORT = [("pure 0.05", 3)]
 def test_intervals_of_means_cover_what_they_say(case: tuple[str, int], level: float) -> None:
     logarithm, what = worst(means(planned(*case), 200 * min(SCALE, 20), level)[0])
     assert logarithm > math.log(CHANCE), what
+
+
+@pytest.mark.parametrize("name", ["zCDP 0.1", "pure 1"][: min(SCALE, 2)])
+def test_intervals_of_means_over_records_with_a_number_cover_what_they_say(name: str) -> None:
+    """Whole releases of records of which a third have no number, from some 160 to some 10 in a cell."""
+    pick, inside, draws = np.random.default_rng(5), [], min(SCALE, 20)
+    days = pc.Measure("days", low=0, high=60, step=1, knots=[30], overflow="category", missing="category")
+    schema = pc.Schema([*pc.Schema.from_sizes({"a": 2, "b": 3}), days])
+    plan = pc.plan(pc.Workload.all_kway(schema, 2).with_sums(), GUARANTEES[name], "marginals")
+    for records in (1500, 400, 100) * draws:
+        a, b, number = pick.integers(0, 2, records), pick.integers(0, 3, records), pick.integers(0, 80, records)
+        lost = pick.random(records) < 1 / 3
+        data = pa.table({"a": a, "b": b, "days": pa.array(number, mask=lost)})
+        found = pc.release(plan, data).values(("a", "b", "days")).means
+        kept = [np.minimum(number, 60)[(a == i) & (b == j) & ~lost].mean() for i in range(2) for j in range(3)]
+        low, high = found.low.ravel(), found.high.ravel()
+        inside += (np.isnan(low) | ((low <= kept) & (kept <= high))).tolist()
+    assert np.mean(inside) >= STATED - 5 * np.sqrt(STATED * (1 - STATED) / len(inside))
 
 
 def test_intervals_of_means_that_are_too_narrow_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -340,10 +340,9 @@ class Release:
 
     def _in_units(self, table: Table, numbers: Floats) -> Floats:
         """Numbers of a table without the axis of a measure, and sums in the units of the measure."""
-        measured = tuple(at for at, entry in enumerate(table) if Axis.of(entry).is_measured)
-        if not measured:
+        if (axis := measured_axis(table)) is None:
             return numbers
-        return np.asarray(np.squeeze(numbers, axis=measured) * scale_of(self.workload.schema, table))
+        return np.asarray(np.squeeze(numbers, axis=table.index(axis)) * scale_of(self.workload.schema, table))
 
     def _asked(
         self, wheres: Sequence[Mapping[str, Selection]], measured: Mapping[str, Floats] = MappingProxyType({})
