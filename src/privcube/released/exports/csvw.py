@@ -61,13 +61,13 @@ def _columns(release: Release, values: TableValues, shown: Any) -> list[dict[str
     """What the columns of a CSV file are: attributes, their labels, numbers."""
     header = shown.column_names
     titles = number_titles()
-    by_type = {"int64": "integer", "double": "number", "bool": "boolean"}
+    by_type = {"int64": "integer", "double": "number", "bool": "boolean", "null": "number"}
     return [
         {
             "name": own,
             "titles": name,
             "datatype": "string" if name == RELIABILITY else by_type.get(str(shown[name].type), "string"),
-            "required": str(shown[name].type) != "double",
+            "required": str(shown[name].type) != "double" and shown[name].null_count == 0,
             **({"dc:description": titles[name]} if name in titles else {}),
         }
         for own, name in zip(_names(header), header, strict=True)
