@@ -69,8 +69,8 @@ class Grid:
 
 def differenced(table: NDArray[Any]) -> NDArray[Any]:
     """The differences of a table from index 0 on every axis, in row-major order."""
-    found = table.copy()
-    for axis in range(table.ndim):
-        along = np.moveaxis(found, axis, 0)
-        along[1:] -= along[:1]
+    found = np.array(table, order="C")  # a copy, whose reshaped parts are views
+    for axis, size in enumerate(table.shape):
+        along = found.reshape(prod(table.shape[:axis]), size, -1)
+        along[:, 1:] -= along[:, :1]
     return found.reshape(-1)

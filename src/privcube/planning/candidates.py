@@ -22,9 +22,9 @@ from privcube.model.workload import Workload
 from privcube.planning.bounds.screening import SECONDS, Candidates, Prices, least_error, left_out, seconds
 from privcube.planning.frames import asks_for_single_cells, frames, with_cells
 from privcube.planning.search.narrow import is_narrow, judge, with_drawn_shares
-from privcube.planning.searched import searched, tree_in_time
+from privcube.planning.searched import searched, tree_in_time, widths_in_time
 from privcube.planning.steps import at_best, plan_of
-from privcube.planning.trees import branchings
+from privcube.planning.trees import branchings, has_wavelets
 from privcube.progress import COMPARING, Enough, Progress, silent
 from privcube.strategies import STRATEGIES, matrix, residual
 
@@ -88,7 +88,9 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     if tree is not None:
         tried.attempt(lambda: tree)
         if not narrow:
-            covered |= {"hierarchy", "wavelet"}  # the tree is the best of these and others
+            covered |= {"hierarchy"}  # the tree is the best of these and others
+            if has_wavelets(widths_in_time(workload, guarantee, options.effort)):
+                covered |= {"wavelet"}
     names = [name for name in STRATEGIES if name != "sketch" and name not in covered]  # base counts beat a sketch
     left = SECONDS[options.effort]
     with suppress(Enough):
@@ -164,7 +166,8 @@ def _covered(workload: Workload) -> frozenset[Strategy]:
         if len(workload) * sum(2 ** len(table) for table in workload) <= _MOST_SEARCHED:
             covered |= {"base_counts", "clusters"}
     if not branchings(workload):
-        covered |= {"hierarchy"}  # trees only help with ranges
+        if not workload.leveled:
+            covered |= {"hierarchy"}  # without ranges it measures every table; levels may be on other axes
         if all(set(chain) <= {2} for chain in frame.fan_outs) and not workload.leveled:
             covered |= {"fourier", "wavelet"}
     if asks_for_single_cells(workload, frame):

@@ -36,10 +36,15 @@ def tree_in_time(workload: Workload, guarantee: Guarantee, options: PlanOptions)
     """The best tree that can be found in time; None without ranges, or if none can be used."""
     if not branchings(workload) or options.recovery != "optimal" or options.budgets == "uniform":
         return None
-    count = int(_FOR_TREES * SECONDS[options.effort] / Prices(workload, guarantee).of_tree)
     with suppress(PlanError):
-        return best_tree(workload, guarantee, options, promising(workload, max(1, count)))
+        return best_tree(workload, guarantee, options, widths_in_time(workload, guarantee, options.effort))
     return None
+
+
+def widths_in_time(workload: Workload, guarantee: Guarantee, effort: Effort) -> list[int]:
+    """The branchings of the trees that are compared in the time of an effort."""
+    count = int(_FOR_TREES * SECONDS[effort] / Prices(workload, guarantee).of_tree)
+    return promising(workload, max(1, count))
 
 
 def searched(

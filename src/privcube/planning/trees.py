@@ -75,12 +75,17 @@ def promising(workload: Workload, count: int) -> list[int]:
     return sorted(branchings(workload), key=padding)[:count]
 
 
+def has_wavelets(widths: Sequence[int]) -> bool:
+    """Whether wavelets are among the trees of these branchings: with one of them there is no time for these."""
+    return len(widths) > 1
+
+
 def _trees(workload: Workload, guarantee: Guarantee, widths: Sequence[int]) -> Iterator[tuple[Strategy, Proposal]]:
     """Trees of these branchings for a workload of ranges, each with its strategy; refused ones are skipped."""
     for branching in widths:
         with suppress(PlanError):
             yield hierarchy.NAME, hierarchy.propose(workload, guarantee, branching)
-    if len(widths) > 1:
+    if has_wavelets(widths):
         with suppress(PlanError):
             yield wavelet.NAME, wavelet.propose(workload, guarantee)
 

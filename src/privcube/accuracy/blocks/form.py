@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from math import prod
 from typing import Final
 
 import numpy as np
@@ -24,7 +23,7 @@ from privcube.accuracy.moments import drawn_variance
 from privcube.accuracy.ranges import bounds
 from privcube.algebra.lattice import Floats
 from privcube.algebra.residuals import helmert_rows
-from privcube.model.groups import block_rows, row_weights
+from privcube.model.groups import block_rows
 from privcube.model.measures.measure import cell_weights
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Table, table_cells
@@ -41,6 +40,7 @@ class BlockForm:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._structure = BlockStructure.of(plan.workload, plan.frame, plan.groups)
+        self._known_squares: dict[tuple[str | Axis, bool], Floats] = {}
 
     def determines(self, table: Table) -> bool:
         """Whether the measurements determine every number of a table."""
@@ -53,7 +53,7 @@ class BlockForm:
             core, others = self._structure.parts(table)
             found.append(
                 sum(
-                    self._structure.core_mean(core, each) * float(np.mean(self._energies(others, each)))
+                    self._structure.core_mean(core, each) * self._mean_energy(others, each)
                     for each in self._structure.within(table)
                 )
             )
@@ -208,15 +208,36 @@ class BlockForm:
             energy = np.moveaxis(np.tensordot(products, energy, axes=(1, at)), 0, at)
         return energy
 
+    def _mean_energy(self, others: Sequence[str | Axis], contrasted: Contrasted) -> float:
+        """The mean of `_energies`, from the mean squares of how single entries follow from the rows."""
+        energy, constant = self._drawn[contrasted], 1.0
+        for entry in others:
+            squares = self._mean_squares(entry, Axis.of(entry).attribute in contrasted)
+            if len(squares) == 1:
+                constant *= float(squares[0])
+            else:
+                energy = squares @ energy.reshape(len(squares), -1)
+        return constant * float(energy.sum())
+
+    def _mean_squares(self, entry: str | Axis, is_contrasted: bool) -> Floats:
+        """The mean over the queries of an entry of their squared weights on the rows of an attribute."""
+        known = self._known_squares.get((entry, is_contrasted))
+        if known is None:
+            contrasted = (Axis.of(entry).attribute,) if is_contrasted else ()
+            (matrix,) = self._meetings([entry], [self._asked(entry)], contrasted)
+            known = self._known_squares[entry, is_contrasted] = np.asarray(np.mean(matrix**2, axis=0))
+        return known
+
     @cached_property
     def _weights(self) -> dict[Contrasted, Floats]:
         """The noise weights of the Helmert rows of each block."""
-        weights, start = row_weights(self._plan.frame, self._structure.group), 0
         found = {}
         for block in self._structure.group.blocks:
-            count = prod([size - 1 for size in self._structure.sizes(block.contrasted)])
-            found[block.contrasted] = np.array(weights[start : start + count], dtype=np.float64)
-            start += block_rows(self._plan.frame, block)
+            weights = np.ones(1)
+            for size in self._structure.sizes(block.contrasted):
+                j = np.arange(1.0, size)
+                weights = np.multiply.outer(weights, j * (j + 1)).ravel()  # as `privcube.model.groups.row_weights`
+            found[block.contrasted] = weights
         return found
 
     @cached_property

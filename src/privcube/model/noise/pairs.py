@@ -60,8 +60,8 @@ from privcube.model.schema import Schema
 from privcube.model.sensitivity import squared_l2
 
 KNOWN: Final = 2**19  # share of the total, in whole budgets, if it is public: its noise is practically always 0
+MOST_CASES: Final = 2**22  # that are gone through
 
-_MOST_CASES: Final = 2**22  # that are gone through
 _MOST_ENTRIES: Final = 2**21  # of all tables together
 _MOST_IN_A_TABLE: Final = 2**16
 
@@ -153,7 +153,7 @@ def every_case(guarantee: Guarantee, frame: Frame, groups: Sequence[Group], bund
     cases = _Cases(frame, groups)
     grid = Grid(tuple(len(states) for states in cases.states))
     pure, terms, entries = isinstance(guarantee, PureDP), [], 0
-    if grid.size > _MOST_CASES:
+    if grid.size > MOST_CASES:
         return None
     for number, bundle in enumerate(bundles):
         members = [groups[group] for group in bundle]
@@ -231,13 +231,22 @@ def _ratios(
     cosines: tuple[tuple[Fraction, ...], ...], factor: Fraction | None
 ) -> tuple[tuple[Fraction, ...], NDArray[np.int64]]:
     """The ratios of a group: factor (1 - c) or, in L1 (no factor), 1 unless c = 1."""
-    products = [Fraction(1)]
+    products, place = (Fraction(1),), np.zeros((), dtype=np.int64)
     for along in cosines:
-        products = [one * other for one in products for other in along]
+        products, number = _times(products, along)
+        place = number[place]
+    ratios = tuple([Fraction(each != 1) if factor is None else factor * (1 - each) for each in products])
+    return ratios, place
+
+
+@lru_cache(maxsize=4096)
+def _times(
+    left: tuple[Fraction, ...], right: tuple[Fraction, ...]
+) -> tuple[tuple[Fraction, ...], NDArray[np.int64]]:
+    """The different products, each worked out once, and their numbers: left x right."""
     found: dict[Fraction, int] = {}
-    place = [found.setdefault(each, len(found)) for each in products]
-    ratios = tuple([Fraction(each != 1) if factor is None else factor * (1 - each) for each in found])
-    return ratios, np.array(place, dtype=np.int64).reshape([len(along) for along in cosines])
+    number = [[found.setdefault(one * other, len(found)) for other in right] for one in left]
+    return tuple(found), np.array(number, dtype=np.int64)
 
 
 def _bundle(number: int, axes: tuple[int, ...], grid: Grid, groups: Sequence[dict[int, tuple[Fraction, ...]]]) -> Term:
@@ -303,7 +312,7 @@ def alike(guarantee: Guarantee, frame: Frame, groups: Sequence[Group], bundles: 
     classes = sorted(set(kinds.values()))
     many = [sum(kind == each for kind in kinds.values()) for each in classes]
     grid = Grid(tuple(count + 1 for count in many))
-    if grid.size > _MOST_CASES:
+    if grid.size > MOST_CASES:
         return None
     types: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
     for number, bundle in enumerate(bundles):

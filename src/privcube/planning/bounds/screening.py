@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -28,6 +29,7 @@ from privcube.accuracy.matrix_structure import MOST_CELLS, schema_of
 from privcube.accuracy.structure import MOST_BELOW_ALL
 from privcube.algebra.lattice import Family, Floats, Part, ResidualIndex
 from privcube.errors import Plain, PlanError
+from privcube.model.noise.pairs import MOST_CASES
 from privcube.model.options import Effort, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
@@ -39,6 +41,7 @@ SECONDS: Final[dict[Effort, float]] = {"fast": 1.0, "normal": 5.0, "thorough": 1
 # Prices in seconds on a core of 2024.
 _COEFFICIENT: Final = 12e-6  # a Fourier coefficient below a table
 _LEVELS: Final = 6e-6  # a choice of levels below a table
+_BY_PAIRS: Final = 6e-4  # the same, if the contrasts are priced by pairs of records
 _PADDED: Final = 30e-9  # a pair of padded cells of an attribute, encoded in bits
 _PAIR: Final = 6e-9  # a pair of tables, times attributes
 _TREE: Final = 5e-4  # a choice of levels below a table, for a tree with and without bundles
@@ -157,9 +160,12 @@ class Prices:
             bits = {name: 1 << (cells - 1).bit_length() for name, cells in used.items()}
             padded = sum(bits[name] ** 2 for name, cells in used.items() if bits[name] > cells)
             return _COEFFICIENT * self._below(bits) + _PADDED * padded
-        if strategy in ("wavelet", "hierarchy"):
+        if strategy == "wavelet" or (strategy == "hierarchy" and self._ranged):
             levels = {name: 1 + (cells - 1).bit_length() for name, cells in used.items()}
-            return _LEVELS * self._below(levels) + self.of_tree
+            below = self._below(levels)
+            by_pairs = strategy == "wavelet" and self._guarantee.neighbors == "replace_one"
+            each = _LEVELS + (_BY_PAIRS if by_pairs and prod(levels.values()) <= MOST_CASES else 0.0)
+            return each * below + self.of_tree
         if strategy == "clusters":
             return _PAIR * len(self._workload) ** 2 * len(used)
         if strategy == "matrix":
