@@ -163,8 +163,15 @@ def max_norm_variances(scale: float, sizes: Mapping[int, int]) -> dict[int, floa
     >>> {n: round(v, 3) for n, v in max_norm_variances(1.0, {1: 2}).items()}, round(2 * 3 * 4 / (2 * 3), 3)
     ({1: 3.903}, 4.0)
     """
-    growth = sum(count * float(_log_growth(n, _LARGE_RADIUS)) for n, count in sizes.items())
-    return _by_density(scale, sizes) if growth > 1 / scale else _by_radius(scale, sizes)
+    return dict(zip(sizes, _max_norm_variances(scale, tuple(sizes.items())), strict=True))
+
+
+@lru_cache(maxsize=4096)  # plans that are compared with several others are looked at as often
+def _max_norm_variances(scale: float, counted: tuple[tuple[int, int], ...]) -> tuple[float, ...]:
+    sizes = dict(counted)
+    growth = sum(count * float(_log_growth(n, _LARGE_RADIUS)) for n, count in counted)
+    found = _by_density(scale, sizes) if growth > 1 / scale else _by_radius(scale, sizes)
+    return tuple(found.values())
 
 
 def _by_radius(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:

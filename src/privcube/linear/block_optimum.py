@@ -32,16 +32,17 @@ from privcube.algebra.lattice import Floats
 from privcube.errors import Plain, PlanError, counted
 from privcube.linear.gaussian_optimum import shared_optimum
 from privcube.model.matrices.groups import LARGEST_ENTRY, Block, BlockGroup, MatrixGroup
+from privcube.model.options import Effort
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload
 
-_MOST_WORK: Final = 2.4e9  # blocks to solve times the cube of the ordered cells: about two seconds per step
-_MUCH_WORK: Final = 2e8  # beyond which the larger of the two gaps is enough
+_MOST_WORK: Final = 2.4e9  # blocks to solve times the cube of the ordered cells: more than half a second per step
+_WORK: Final[dict[Effort, float]] = {"fast": 4e9, "normal": 2e10, "thorough": 4e11}  # of all steps: 1, 5 and 100 s,
 _MOST_ENTRIES: Final = 2**22  # of all matrices, to keep plans small
 _MOST_BLOCKS: Final = 4_096
 _MOST_VALUES: Final = 4_096  # of a category: its Helmert rows are dense
 _MOST_TABLE: Final = 2**26  # ordered cells times cells of the categories of a table, for recovery
-_GAPS: Final = (1e-6, 1e-3)  # relative, of the optimum: with little work, and with much
+_GAP, _ROUGH = 1e-6, 1e-3  # relative, of the optimum: in that work, and beyond it
 _LEAST_SCALE: Final = 2**16  # of the whole numbers: rounding costs less than 1e-4
 _DIGITS: Final = 9  # to which blocks in proportion agree
 _ROUNDED: Final = 1e-8  # relative, taken off the bound, as these digits are rounded
@@ -49,9 +50,9 @@ _ROUNDED: Final = 1e-8  # relative, taken off the bound, as these digits are rou
 CoreWeights = dict[Table, float]  # the weight of each choice of ordered entries in a block
 
 
-def best_blocks(workload: Workload) -> BlockGroup:
+def best_blocks(workload: Workload, effort: Effort = "fast") -> BlockGroup:
     """The best blocks for a workload with ordered attributes and categories."""
-    core, rows, _ = _optimum(workload)
+    core, rows, _ = _optimum(workload, effort)
     if not any(rows):
         raise PlanError("matrix", expected="a table by categories, for blocks")
     return _whole(workload.schema, core.names, rows)
@@ -64,10 +65,10 @@ def lower_bound(workload: Workload) -> float:
     >>> round(lower_bound(Workload.tables(schema, [("sex", Axis("age", queries="ranges"))])), 3)
     17.479
     """
-    return _optimum(workload)[2]
+    return _optimum(workload, "fast")[2]
 
 
-def _optimum(workload: Workload) -> tuple[Schema, dict[Contrasted, Floats], float]:
+def _optimum(workload: Workload, effort: Effort) -> tuple[Schema, dict[Contrasted, Floats], float]:
     """The ordered attributes, the best matrix of every block, and a lower bound on the error of any strategy."""
     core, blocks = block_weights(workload)
     grams = {entries: core_gram(core, entries) for weights in blocks.values() for entries in weights}
@@ -84,7 +85,7 @@ def _optimum(workload: Workload) -> tuple[Schema, dict[Contrasted, Floats], floa
         np.asarray(total**2 * sum((weight * grams[entries] for entries, weight in shape), np.zeros(())))
         for shape, total in zip(alike, together, strict=True)
     ]
-    solved, bound = shared_optimum(wanted, _GAPS[work > _MUCH_WORK])
+    solved, bound = shared_optimum(wanted, _GAP, int(_WORK[effort] / work), _ROUGH)
     rows: dict[Contrasted, Floats] = {}
     for own, total, members in zip(solved, together, alike.values(), strict=True):
         for contrasted, scale in members:

@@ -54,10 +54,13 @@ def gaussian_optimum(gram: Floats, gap: float) -> tuple[Floats, float]:
     return best, bound
 
 
-def shared_optimum(grams: Sequence[Floats], gap: float) -> tuple[list[Floats], float]:
+def shared_optimum(
+    grams: Sequence[Floats], gap: float, patience: int = _MOST_STEPS, rough: float = 0.0
+) -> tuple[list[Floats], float]:
     """An S_c for every block W_c, and a lower bound on the sum of trace(W_c X_c^-1) over all strategies.
 
-    The columns of all S_c above each other have length at most 1. Otherwise as for a single block.
+    The columns of all S_c above each other have length at most 1. Otherwise as for a single block. After `patience`
+    steps the gap `rough` is enough, if it is larger.
 
     >>> both, bound = shared_optimum([np.eye(2), 4 * np.eye(2)], 1e-9)
     >>> [best.round(4).tolist() for best in both], round(bound, 6)
@@ -80,7 +83,8 @@ def shared_optimum(grams: Sequence[Floats], gap: float) -> tuple[list[Floats], f
             best = np.sqrt(roots)[:, :, None] * np.swapaxes(vectors, 1, 2) / root / np.sqrt(diagonal.max())
         if upper - lower < left / 2:
             halved, left = step, upper - lower
-        if upper <= lower * (1 + gap) or step - halved > _STALE:
+        enough = gap if step < patience else max(gap, rough)
+        if upper <= lower * (1 + enough) or step - halved > _STALE:
             break
         scale = total / float(v.sum())  # X(t v) = X(v) / sqrt(t), and t = scale^2 makes sum v = T
         v = v * scale**2 * np.clip(diagonal / scale, 1 / _FARTHEST, _FARTHEST) ** _POWER

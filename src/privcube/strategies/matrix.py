@@ -60,10 +60,10 @@ def propose(workload: Workload, guarantee: Guarantee, effort: Effort = "fast") -
     schema = schema_of(workload)
     pure = isinstance(guarantee, PureDP)
     if not pure and schema.domain_size > MOST_CELLS:
-        return Proposal(Frame(workload.schema, "natural"), (best_blocks(workload),), None)
+        return Proposal(Frame(workload.schema, "natural"), (best_blocks(workload, effort),), None)
     if not pure and schema.domain_size > _SMALL and len(workload) > 1:
         with suppress(PlanError):  # raised without categories
-            return Proposal(Frame(workload.schema, "natural"), (best_blocks(workload),), None)
+            return Proposal(Frame(workload.schema, "natural"), (best_blocks(workload, effort),), None)
     if schema.domain_size > MOST_CELLS:
         raise PlanError(
             "matrix",
