@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from privcube import ZCDP, Schema, Workload, linear, plan
 from privcube.accuracy.ranges import gram
-from privcube.linear.gaussian_optimum import gaussian_optimum
+from privcube.linear.gaussian_optimum import gaussian_optimum, shared_optimum
 from privcube.linear.p_identity import objective, p_identity
 
 
@@ -95,3 +95,15 @@ def test_a_workload_that_leaves_directions_unasked() -> None:
 def test_a_gap_below_rounding_ends_all_the_same() -> None:
     best, bound = gaussian_optimum(gram("ranges", 8), -1.0)
     assert np.trace(gram("ranges", 8) @ np.linalg.inv(best.T @ best)) == pytest.approx(bound, rel=1e-12)
+
+
+def test_out_of_patience_a_rough_gap_is_enough() -> None:
+    products = gram("ranges", 24)
+    errors = []
+    for patience in (0, 5, 400):
+        (best,), bound = shared_optimum([products], 1e-9, patience, 1e-2)
+        errors.append(float(np.trace(products @ np.linalg.inv(best.T @ best))))
+        assert bound <= errors[-1] * (1 + 1e-9)
+        assert errors[-1] <= bound * 1.01
+    assert errors[0] >= errors[1] >= errors[2]
+    assert errors[0] > errors[2] * (1 + 1e-6)

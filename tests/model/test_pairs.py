@@ -230,6 +230,19 @@ def test_more_than_the_dearest_pair_may_cost_is_refused(guarantee: PureDP | ZCDP
         replace(made, shares=more)
 
 
+@given(
+    st.lists(st.lists(st.sampled_from([0, 1, -1, Fraction(-1, 2), Fraction(-1, 4)]), min_size=1, max_size=4), max_size=3),
+    st.sampled_from([None, Fraction(1), Fraction(2, 3)]),
+)
+def test_ratios_are_those_of_every_case_by_itself(lists: list[list[Fraction]], factor: Fraction | None) -> None:
+    cosines = tuple([tuple(map(Fraction, along)) for along in lists])
+    ratios, place = pairs._ratios(cosines, factor)
+    assert place.shape == tuple(map(len, cosines))
+    for case in np.ndindex(place.shape):
+        cosine = prod([along[at] for along, at in zip(cosines, case, strict=True)], start=Fraction(1))
+        assert ratios[place[case]] == (Fraction(cosine != 1) if factor is None else factor * (1 - cosine))
+
+
 WRONG = {
     "half of every move": ("_factor", lambda real: lambda *given: real(*given) / 2),
     "siblings forgotten": (

@@ -125,3 +125,4 @@ def test_a_realistic_schema(seed: int) -> None:
         except errors.PrivcubeError:
             continue
         assert least <= judged(other, drawn) * (1 + 1e-6), name
+        assert screening.least_error(name, workload, guarantee) <= other.weighted_variance * (1 + 1e-9), name

@@ -10,6 +10,7 @@ from privcube.accuracy.predictor import recover
 from privcube.accuracy.privacy import privacy_cost
 from privcube.model.groups import group_rows
 from privcube.model.options import PlanOptions
+from privcube.planning import searched
 from privcube.planning.steps import plan_of, with_bundles
 from privcube.planning.trees import best_tree, branchings
 from privcube.strategies import hierarchy
@@ -28,6 +29,14 @@ def test_no_tree_is_better(guarantee, queries: str) -> None:
     for strategy in ("hierarchy", "wavelet"):
         assert found.weighted_variance <= plan(workload, guarantee, strategy, budgets="iterated").weighted_variance
     assert found.options.strategy in ("hierarchy", "wavelet")
+
+
+def test_wavelets_are_compared_where_trees_leave_no_time_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searched, "_FOR_TREES", 0.0)  # the binary tree alone
+    ranges = [(Axis("x", queries="ranges"),), (Axis("y", queries="ranges"),), ("x", "y")]
+    workload = Workload.tables(Schema.from_sizes({"x": 40, "y": 40}), ranges)
+    made, tree, haar = (plan(workload, ZCDP(1), name, budgets="iterated") for name in ("auto", "hierarchy", "wavelet"))
+    assert made.weighted_variance <= haar.weighted_variance < 0.97 * tree.weighted_variance
 
 
 def test_wider_trees_than_the_papers_win_under_laplace_noise() -> None:
