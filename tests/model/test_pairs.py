@@ -231,7 +231,9 @@ def test_more_than_the_dearest_pair_may_cost_is_refused(guarantee: PureDP | ZCDP
 
 
 @given(
-    st.lists(st.lists(st.sampled_from([0, 1, -1, Fraction(-1, 2), Fraction(-1, 4)]), min_size=1, max_size=4), max_size=3),
+    st.lists(
+        st.lists(st.sampled_from([0, 1, -1, Fraction(-1, 2), Fraction(-1, 4)]), min_size=1, max_size=4), max_size=3
+    ),
     st.sampled_from([None, Fraction(1), Fraction(2, 3)]),
 )
 def test_ratios_are_those_of_every_case_by_itself(lists: list[list[Fraction]], factor: Fraction | None) -> None:

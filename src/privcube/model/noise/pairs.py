@@ -240,9 +240,7 @@ def _ratios(
 
 
 @lru_cache(maxsize=4096)
-def _times(
-    left: tuple[Fraction, ...], right: tuple[Fraction, ...]
-) -> tuple[tuple[Fraction, ...], NDArray[np.int64]]:
+def _times(left: tuple[Fraction, ...], right: tuple[Fraction, ...]) -> tuple[tuple[Fraction, ...], NDArray[np.int64]]:
     """The different products, each worked out once, and their numbers: left x right."""
     found: dict[Fraction, int] = {}
     number = [[found.setdefault(one * other, len(found)) for other in right] for one in left]
