@@ -231,7 +231,8 @@ def _ratios(
     cosines: tuple[tuple[Fraction, ...], ...], factor: Fraction | None
 ) -> tuple[tuple[Fraction, ...], NDArray[np.int64]]:
     """The ratios of a group: factor (1 - c) or, in L1 (no factor), 1 unless c = 1."""
-    products, place = (Fraction(1),), np.zeros((), dtype=np.int64)
+    products: tuple[Fraction, ...] = (Fraction(1),)
+    place = np.zeros((), dtype=np.int64)
     for along in cosines:
         products, number = _times(products, along)
         place = number[place]
