@@ -34,6 +34,7 @@ RowShares = Mapping[tuple[int, int], Sequence[float]]  # per axis and level, the
 
 _NARROW: Final = 4.0  # above this, discrete and continuous Gaussian variances are equal in floating point
 _LARGE_RADIUS: Final = 10_000  # beyond this the relative error of `_by_density` is about 1e-8, one over its square
+_FIRST_RADII: Final = 256  # that are summed over, then twice as many until the rest is negligible
 _POINTS: Final = 2_001  # of the integration grid; the integrand is smooth, so empirically this is plenty
 _NEGLIGIBLE: Final = 45.0  # in logarithms: e^-45 is below the precision of a float next to 1
 
@@ -163,33 +164,32 @@ def max_norm_variances(scale: float, sizes: Mapping[int, int]) -> dict[int, floa
     >>> {n: round(v, 3) for n, v in max_norm_variances(1.0, {1: 2}).items()}, round(2 * 3 * 4 / (2 * 3), 3)
     ({1: 3.903}, 4.0)
     """
-    return dict(zip(sizes, _max_norm_variances(scale, tuple(sizes.items())), strict=True))
-
-
-@lru_cache(maxsize=4096)  # plans that are compared with several others are looked at as often
-def _max_norm_variances(scale: float, counted: tuple[tuple[int, int], ...]) -> tuple[float, ...]:
-    sizes = dict(counted)
-    growth = sum(count * float(_log_growth(n, _LARGE_RADIUS)) for n, count in counted)
-    found = _by_density(scale, sizes) if growth > 1 / scale else _by_radius(scale, sizes)
-    return tuple(found.values())
+    growth = sum(count * float(_log_growth(n, _LARGE_RADIUS)) for n, count in sizes.items())
+    return _by_density(scale, sizes) if growth > 1 / scale else _by_radius(scale, sizes)
 
 
 def _by_radius(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
-    """Sum over the radius from 0 until the weights are negligible."""
-    before, growth = dict.fromkeys(sizes, math.inf), {n: 2.0 * n + 1 for n in sizes}  # B(r) / B(r-1), B(r+1) / B(r)
-    logs, moments = [], []
-    log_weight = largest = 0.0
-    radius = 0
-    while log_weight > largest - _NEGLIGIBLE:
-        largest = max(largest, log_weight)
-        logs.append(log_weight)
-        moments.append([radius * (radius + 1) * (growth[n] + 2 + 1 / before[n]) for n in sizes])
-        radius += 1
-        for n, count in sizes.items():
-            log_weight += count * math.log(growth[n])
-            before[n], growth[n] = growth[n], (2 * n + 1 + radius / growth[n]) / (radius + 1)
-        log_weight -= 1 / scale
-    return _mean_moments(np.array(logs), np.array(moments), sizes)
+    """Sum over the radius from 0 until the weights, which have a single peak, are negligible."""
+    count = _FIRST_RADII
+    while True:
+        growths = np.stack([_growths(n, count) for n in sizes])  # B(r+1) / B(r)
+        steps = np.array(list(sizes.values()), dtype=np.float64) @ np.log(growths) - 1 / scale
+        logs = np.concatenate([[0.0], np.cumsum(steps[:-1])])
+        if logs[-1] <= logs.max() - _NEGLIGIBLE:
+            break
+        count *= 2
+    radius = np.arange(count, dtype=np.float64)
+    shrinks = np.concatenate([np.zeros((len(sizes), 1)), 1 / growths[:, :-1]], axis=1)  # B(r-1) / B(r)
+    return _mean_moments(logs, (radius * (radius + 1) * (growths + 2 + shrinks)).T, sizes)
+
+
+@lru_cache(maxsize=128)
+def _growths(n: int, count: int) -> Floats:
+    """B(n, r+1) / B(n, r) for r below a count, each from the one before."""
+    found = [2.0 * n + 1]
+    for radius in range(1, count):
+        found.append((2 * n + 1 + radius / found[-1]) / (radius + 1))
+    return np.array(found)
 
 
 def _by_density(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
