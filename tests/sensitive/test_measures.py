@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -24,8 +25,10 @@ from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.gate import SystemNoise, measure
 from privcube.sensitive.ledger import MemoryLedger
 from privcube.sensitive.measures import dividing
-from privcube.sensitive.measures.dividing import CountAndSum, Divided, divided_places
+from privcube.sensitive.measures.dividing import CountAndSum, Divided, cell_and_more, divided_places
 from privcube.sensitive.sources import engine_for
+
+ENDS = ("underflow", "overflow")
 
 SCHEMA = Schema(
     [
@@ -287,6 +290,24 @@ def test_a_chunk_at_its_heaviest_is_told_apart_exactly_or_not_at_all(parts: int)
         codes[0] = 0
         counted, more = both.apart(np.bincount(np.zeros(records, dtype=np.int64), both.weights[codes]))
         assert (counted.tolist(), more.tolist()) == ([records], [(records - 1) * parts])
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        Measure("x", low=-2, high=10, step=1, knots=[1, 4], missing="category", **dict.fromkeys(ENDS, "category")),
+        Measure("x", low=0, high=6, step="0.5", knots=[2], overflow="category"),
+        Measure("x", low=0, high=3, step=1),
+    ],
+    ids=lambda measure: f"{measure.cells} cells",
+)
+def test_sql_divides_every_code_as_numpy_does(measure: Attribute) -> None:
+    divided, (cell, more) = Divided.of(measure), cell_and_more(measure, "code")
+    assert divided is not None
+    rows = duckdb.sql(f"SELECT {cell}, {more} FROM range({measure.codes}) AS codes(code) ORDER BY code").fetchall()
+    assert rows == list(zip(divided.cell.tolist(), divided.more.tolist(), strict=True))
+    codes = np.arange(measure.codes)
+    assert np.array_equal(np.broadcast_to(divided.cells_of(codes), codes.shape), divided.cell)
 
 
 def test_sums_and_counts_of_the_records_come_out() -> None:
