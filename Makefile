@@ -16,7 +16,7 @@ WORKERS = $$($(BIN)/python -c 'import os; print(1 + len(getattr(os, "sched_getaf
 help:
 	@echo "make demo    install privcube in .venv and run the main job on an example, in privcube-demo"
 	@echo "make test    run the whole test suite"
-	@echo "make check   lint, types, import contracts, doctests, generated pages, the documentation site"
+	@echo "make check   lint, types, import contracts, doctests, generated pages, the documentation site, quick studies"
 	@echo "make lint    the first part of it: lint, types, import contracts"
 	@echo "make site    build the documentation site in build/site"
 	@echo "make package build the package in dist, install it in an empty environment and run the demo from there"
@@ -58,7 +58,7 @@ $(VENV)/.programs: $(BIN)/python
 	@touch $@
 
 test: $(VENV)/.development $(VENV)/.programs
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --ignore tests/experiments
 
 lint: $(VENV)/.development
 	$(BIN)/ruff check .
@@ -70,6 +70,7 @@ check: lint site
 	$(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' src README.md docs
 	$(BIN)/python tools/cli_reference.py --check
 	OMP_NUM_THREADS=1 $(BIN)/python tools/pages.py --check
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/experiments
 
 # Read it with: python -m http.server --directory build/site
 site: $(VENV)/.development

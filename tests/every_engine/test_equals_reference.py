@@ -59,11 +59,11 @@ def test_every_policy_lets_through_what_it_should(coder: Holder, tmp_path: Path)
 
 
 @pytest.mark.parametrize("seed", range(2 * int(os.environ.get("PRIVCUBE_ATTACK", "1"))))
-def test_random_schemas_tables_and_persons(holder: Holder, seed: int, tmp_path: Path) -> None:
+def test_random_schemas_tables_and_persons(source: Holder, seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     names = chance.sample(NAMES, chance.randint(2, 6))
     attributes = [random_attribute(chance, name) for name in names]
-    columns = random_table(chance, holder, attributes, rows=chance.choice([40, 300]))
+    columns = random_table(chance, source, attributes, rows=chance.choice([40, 300]))
     possible = [subset for size in range(min(4, len(names) + 1)) for subset in combinations(names, size)]
     tables = chance.sample(possible, min(len(possible), 12))
     person = None
@@ -74,7 +74,7 @@ def test_random_schemas_tables_and_persons(holder: Holder, seed: int, tmp_path: 
             [("text", ["ann", "bob ", " bob", "01", "1", "\u00e9", "e\u0301"]), ("integer", [1, 7, -3])]
         )
         columns = {"who": (kind, [chance.choice(people) for _ in range(rows)]), **columns}
-    assert_equal(holder, tmp_path, request_for(attributes, tables, person, max_rows=5), columns)
+    assert_equal(source, tmp_path, request_for(attributes, tables, person, max_rows=5), columns)
 
 
 def test_names_that_are_hard_to_quote(source: Holder, tmp_path: Path) -> None:

@@ -119,7 +119,6 @@ def answers(made: Plan, records: list[tuple[int, int, float | None, float]]) -> 
 RECORDS = [
     (0, 0, 0.0, 0.0),
     (1, 2, 4.0, 9.0),
-    (1, 1, -1.0, 1.0),
     (0, 2, 3.2, 5.0),
     (1, 0, None, 3.1),
     (0, 1, -9.0, 8.0),

@@ -18,6 +18,7 @@ from privcube.errors import PrivcubeError, QueryError
 from privcube.model.measurements import Measurements
 from privcube.model.workload import Axis
 from privcube.released.artifact.store import MANIFEST, json_text
+from privcube.released.whole import search
 from privcube.released.whole.facts import Facts, known_numbers
 
 AGE = pc.Attribute("age", bins=[0, 15, 18, 40, 65], missing="category", levels=[pc.Level("stage", bins=[0, 18, 65])])
@@ -186,7 +187,9 @@ def test_any_schema_and_facts(data: st.DataObject) -> None:
         plan = pc.plan(workload, guarantee, draw(st.sampled_from(["marginals", "auto"])), recovery=recovery)
         largest = draw(st.sampled_from([1, 400, 10**8]))
         answers = np.random.default_rng(draw(st.integers(0, 99))).integers(-largest // 8, largest, plan.rows)
-        release = pc.Release(Measurements(plan, answers)).whole("fast", records=records, impossible=impossible)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(search._PARTICLES, "fast", 2**11)
+            release = pc.Release(Measurements(plan, answers)).whole("fast", records=records, impossible=impossible)
     except PrivcubeError:
         return
     whole = release.with_intervals()
