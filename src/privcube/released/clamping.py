@@ -47,7 +47,7 @@ class Clamped:
         return f"{estimate}, from {low} to {high} ({self.confidence:.0%})"
 
 
-def lacking(measure: Attribute, by: Attribute) -> tuple[Floats, bool, bool]:
+def lacking(measure: Attribute, by: Attribute) -> tuple[Floats, tuple[bool, bool]]:
     """The least, middle and most that a record in each cell lacks, and whether the ends below and above are open.
 
     >>> from privcube.model.measures.measure import Measure
@@ -72,17 +72,18 @@ def lacking(measure: Attribute, by: Attribute) -> tuple[Floats, bool, bool]:
         rows[0] = beyond(edges[0])
     if by.overflow == "category":
         rows[by.ordered_cells - 1] = beyond(edges[-1])
-    opens = [policy in ("category", "clamp") for policy in (by.underflow, by.overflow)]
-    return rows.T, opens[0], opens[1]
+    return rows.T, (by.underflow in ("category", "clamp"), by.overflow in ("category", "clamp"))
 
 
 def clamped_in(
-    predictor: Predictor, measure: Attribute, by: Attribute, table: Table, cells: Floats, weights: list[Floats],
+    predictor: Predictor,
+    table: Table,
+    cells: Floats,
+    weights: list[Floats],
+    opens: tuple[bool, bool],
     confidence: float,
-) -> Clamped:  # fmt: skip
+) -> Clamped:
     """What is lacking, from the cells of a table and the weights on them of the least, middle and most of each bin."""
     least, middle, most = (float(np.sum(own * cells)) for own in weights)
     below, above = (predictor.query_law(table, weights[at]).half_width(confidence) + _ROUNDING for at in (0, 2))
-    _, open_below, open_above = lacking(measure, by)
-    low = -math.inf if open_below else least - below
-    return Clamped(middle, low, math.inf if open_above else most + above, confidence)
+    return Clamped(middle, -math.inf if opens[0] else least - below, math.inf if opens[1] else most + above, confidence)

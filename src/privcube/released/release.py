@@ -219,9 +219,9 @@ class Release:
         self, measure: str, by: str, where: Mapping[str, Selection] = _EVERYBODY, *, confidence: float = 0.95
     ) -> Clamped:
         """What a sum lacks as numbers beyond its range count as its ends, from an attribute whose bins go beyond it."""
-        own, bins = self._measure(measure), self.workload.schema[by]
-        table, weights = self._asked([where] * 3, {by: lacking(own, bins)[0]})
-        return clamped_in(self._predictor, own, bins, table, self._estimate(table), weights, confidence)
+        rows, opens = lacking(self._measure(measure), self.workload.schema[by])
+        table, weights = self._asked([where] * 3, {by: rows})
+        return clamped_in(self._predictor, table, self._estimate(table), weights, opens, confidence)
 
     def share(
         self, where: Mapping[str, Selection], of: Mapping[str, Selection] = _EVERYBODY, *, confidence: float = 0.95
