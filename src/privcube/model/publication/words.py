@@ -187,7 +187,7 @@ class Words:
         titles = [self.axis_title(entry) for entry in table if not Axis.of(entry).is_measured]
         numbers = [self.axis_title(entry) for entry in table if Axis.of(entry).is_measured]
         counted = numbers[0] if numbers else "counts" if self.unit is None else self.unit
-        counted = counted[:1].upper() + counted[1:]
+        counted = capitalized(counted)
         if not titles:
             return counted
         *others, last = titles
@@ -262,6 +262,15 @@ class Words:
 
 
 _QUERIES: Final = {"cells": "{}", "prefixes": "{} (up to)", "ranges": "{} (from ... to)"}
+
+
+def capitalized(text: str) -> str:
+    """A text that begins a line.
+
+    >>> capitalized("sum of days")
+    'Sum of days'
+    """
+    return text[:1].upper() + text[1:]
 
 
 def code_text(code: Value) -> str:

@@ -25,7 +25,7 @@ from privcube.algebra.lattice import Floats, Integers
 from privcube.model.measures.asked import measured_axis
 from privcube.model.measures.measure import scale_of
 from privcube.model.plan import Plan
-from privcube.model.publication.words import Words
+from privcube.model.publication.words import Words, capitalized
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload, axis_cells
 from privcube.released.artifact.manifest import CONFIDENCE
@@ -136,7 +136,7 @@ def page_document(
                 for name in schema.measures
             ),
             *(
-                {"key": "count", "title": _capitalized(words.axis_title(axis)), "unit": "", "adds": True}
+                {"key": "count", "title": capitalized(words.axis_title(axis)), "unit": "", "adds": True}
                 for name, axis in {name: Axis(name, queries="count") for name in schema.measures}.items()
                 if has_numbers
             ),
@@ -180,10 +180,6 @@ def _quantities_of(schema: Schema, table: Table) -> list[int]:
         return [0]
     at, measures = 1 + schema.measures.index(axis.attribute), len(schema.measures)
     return [at, measures + at] if axis.queries == "sum" else [2 * measures + at]
-
-
-def _capitalized(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 # Attributes and axes
