@@ -97,7 +97,7 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
     "accuracy/pricing/pairs.py": PRICES,
     "model/noise/bundles.py": PRICES,
     "model/noise/pairs.py": PRICES,
-    "model/noise/drawable.py": PRICES,
+    "model/noise/drawable.py": ("model/test_drawable.py", "attack/test_measures.py"),
     "sensitive/brute_force.py": PRICES,
     "accuracy/pricing/measures.py": PRICES,
     "model/matrices/block_price.py": BLOCKS,

@@ -14,9 +14,11 @@ from privcube import Attribute, Axis, Measure, Plan, PureDP, Schema, Spec, Workl
 from privcube.model.documents.plans import digest_of
 from privcube.model.documents.request import WorkloadRequest
 from privcube.model.documents.toml_reader import Section
+from privcube.model.frame import Frame
+from privcube.model.groups import Block, BlockGroup, MatrixGroup
 from privcube.model.measures.grid import Grid
 from privcube.model.measures.measure import cell_weights, scale_of
-from privcube.model.measures.units import LARGEST_PARTS, parts_of_groups
+from privcube.model.measures.units import LARGEST_PARTS, group_attributes, parts_of_groups
 
 PAY = Measure("pay", low=0, high=100, step=10)
 SCHEMA = Schema([*Schema.from_sizes({"a": 2, "b": 3}), PAY])
@@ -55,6 +57,7 @@ def test_parts_add_up_to_the_record_and_to_its_number(low: int, spacing: list[in
         ({"low": 10**20, "high": 10**20 + 4, "step": 1}, "steps"),  # no floats between
         ({"low": 0, "high": 10**31, "step": 10**30}, "1e30"),
         ({"low": 0, "high": 10, "step": 1, "knots": [11]}, "between low and high"),
+        ({"low": 0, "high": 10, "step": 1, "knots": [-1]}, "between low and high"),
         ({"low": 0, "high": 10, "step": 1, "knots": ["1.5"]}, "numbers of the grid"),
         ({"low": 0, "high": 10, "step": 1, "knots": [2, 2]}, "different numbers"),
         ({"low": 0, "high": 10, "step": 1, "knots": "2"}, "a list"),
@@ -186,6 +189,17 @@ def test_parts_of_a_bundle_are_common_ones_and_bounded() -> None:
     with pytest.raises(errors.PlanError, match=f"at most {LARGEST_PARTS:,} parts"):
         plan(Workload.tables(fine, ["a", "b", "c"]), PureDP(1), "base_counts")
     assert plan(Workload.tables(fine, ["a", "b", "c"]), PureDP(1)).workload.schema == fine
+
+
+def test_a_block_is_counted_in_parts_of_the_measures_it_has_or_contrasts() -> None:
+    frame, cells = Frame(SCHEMA, "natural"), MatrixGroup(("b",), ((1, 0, 0), (0, 1, 1)))
+    own, contrasted = Block(("a",), MatrixGroup(("pay",), ((1, 0), (0, 1)))), Block(("a", "pay"), cells)
+    plain = Block(("a",), cells)
+    assert group_attributes(frame, own) == ("a", "pay")
+    assert group_attributes(frame, BlockGroup((plain, contrasted))) == ("a", "b", "pay")
+    groups = [BlockGroup((own,)), BlockGroup((plain,)), BlockGroup((plain, contrasted))]
+    bundles = [[0], [1], [2]]
+    assert parts_of_groups(frame, groups, bundles, ["max_norm"] * 3) == (10, 1, 10)
 
 
 def document_of(made: Plan) -> dict:

@@ -324,6 +324,7 @@ SCALES = [
     Fraction(12345),
     Fraction(10**12, 7),
     Fraction(10**12),
+    Fraction(10**40 + 7, 10**39),  # as plans with many shares have them
 ]
 
 
@@ -346,6 +347,17 @@ def test_rounding_against_exact_arithmetic(scale: Fraction, numbers: list[tuple[
     assert sums.rounded(scale, *places).tolist() == [[floor(value + Fraction(1, 2))]]
     low, high = sums._bounds(scale, 0, [start, end, twice], 64)
     assert low <= value * 2**64 <= high <= low + 2
+
+
+def test_bounds_of_long_sums_are_as_close_as_those_of_short_ones() -> None:
+    points, scale = 63, Fraction(2**14 - 1)
+    numbers = ExponentialDeviates.draw(20 * points, seeded(4))
+    sums = Sums(numbers, points, 20)
+    for draw in range(20):
+        low, high = sums._bounds(scale, draw, [0, points, points], 64)
+        ends = [sum(numbers.size(draw * points + at, 200)[end] for at in range(points)) for end in (0, 1)]
+        assert low << 136 <= ends[0] * scale < ends[1] * scale <= high << 136
+        assert high <= low + 2
 
 
 @pytest.mark.parametrize("scale", [Fraction(7, 3), Fraction(2500), Fraction(10**11, 7)], ids=str)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from many_draws import ManyDraws
 
 from privcube import ZCDP, ApproxDP, Attribute, Axis, Level, Plan, PureDP, Schema, Workload, errors, linear, plan
+from privcube.accuracy.blocks import price as second_price
 from privcube.accuracy.blocks.form import BlockForm
 from privcube.accuracy.layout import Layout
 from privcube.accuracy.matrix_structure import workload_gram
@@ -240,6 +241,15 @@ def test_the_second_price_finds_wrong_noise_weights(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("privcube.accuracy.blocks.price.row_weights", lambda *_: (*real[:-1], 2 * real[-1]))
     with pytest.raises(errors.PlanError, match="noise weights"):
         verify_privacy(made)
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 8, 21])
+def test_the_second_price_may_take_any_two_cells_of_an_attribute(cells: int) -> None:
+    """All columns of Helmert rows, over their weights, have the same length, and any two the same product."""
+    own, apart = 1 - Fraction(1, cells), -Fraction(1, cells)
+    for one, other in product(range(cells), repeat=2):
+        assert second_price._product(cells, one, other) == (own if one == other else apart)
+    assert second_price._of_attribute(cells) == (own, apart if cells > 1 else 0, own)
 
 
 MATRIX = MatrixGroup(("age",), ((1, 0), (0, 1)))

@@ -1,11 +1,11 @@
 """How far a change moves a block group, worked out a second time from its rows alone. Zone: PUBLIC.
 
 Nothing here uses `privcube.model.matrices.block_price`, which sets the noise. A Helmert row with j ones and one -j is
-written out entry by entry, over the weight of the noise on it; its products over two cells of an attribute are summed
-as fractions, for all cells where there are at most 64, else for some of them. Every attribute contributes a factor to
-the product of two columns of a block, so the extremes over records come from the extremes of each factor. Matrices are
-read column by column as whole numbers. All pairs of columns are worked out; of large matrices some, and for all others
-the price that set the noise is taken.
+written out entry by entry, over the weight of the noise on it; its products over the first and last cell of an
+attribute are summed as fractions. (They are the same for any two cells, as tests see.) Every attribute contributes a
+factor to the product of two columns of a block, so the extremes over records come from the extremes of each factor.
+Matrices are read column by column as whole numbers. All pairs of columns are worked out; of large matrices some, and
+for all others the price that set the noise is taken.
 
 See THEORY sections 12.1 and 13.
 """
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations_with_replacement
 from math import isqrt, lcm, prod
 from typing import Final, NamedTuple
 
@@ -25,7 +24,6 @@ from privcube.errors import PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import Block, BlockGroup, row_weights
 
-_ALL_CELLS: Final = 64  # of an attribute; of more, a few stand for all
 _MOST_ENTRIES: Final = 2**24  # of all pairs of columns that are compared: rows times the square of the columns
 
 
@@ -123,16 +121,13 @@ def _factor(frame: Frame, block: Block) -> _Factor:
 
 @lru_cache(maxsize=256)
 def _of_attribute(cells: int) -> _Factor:
-    few = {0, 1, 2, cells // 2, cells - 2, cells - 1} & set(range(cells))
-    chosen = range(cells) if cells <= _ALL_CELLS else sorted(few)
-    products = {
-        (one, other): sum(
-            (Fraction(_entry(j, one) * _entry(j, other), j * j + j) for j in range(max(1, other), cells)), Fraction(0)
-        )
-        for one, other in combinations_with_replacement(chosen, 2)
-    }
-    own = max(products[cell, cell] for cell in chosen)
-    return _Factor(own, min(products.values()), max(products.values()))
+    first, across, last = (_product(cells, *pair) for pair in ((0, 0), (0, cells - 1), (cells - 1, cells - 1)))
+    return _Factor(max(first, last), min(first, across, last), max(first, across, last))
+
+
+def _product(cells: int, one: int, other: int) -> Fraction:
+    """Of the columns of two cells, over the weights of the rows."""
+    return sum((Fraction(_entry(j, one) * _entry(j, other), j * j + j) for j in range(1, cells)), Fraction(0))
 
 
 def _entry(j: int, cell: int) -> int:

@@ -19,7 +19,8 @@ With c rows per person all moves are multiplied by c^2 (`groups.MatrixGroup` has
 
 All sums are whole numbers or fractions. Floats only choose which pairs to work out. The terms of a pair add up to at
 most 4 times the price of a single record in size, by Cauchy-Schwarz, so a float of their sum over B blocks is off by
-less than that times (B + 10) 2^-52, and all pairs within twice as much of the largest are worked out.
+less than that times (B + 10) 2^-52. All pairs within 32 times as much of the largest are worked out, where twice as
+much would do.
 
 See THEORY section 12.1.
 """
@@ -79,7 +80,7 @@ def _largest_pair(schema: Schema, group: BlockGroup) -> Fraction:
         own = np.diag(product).astype(np.float64)
         rough += float(part) * (own[:, None] + own)
         rough += 2 * np.maximum(-float(low) * product, -float(part) * product)
-    off = 8 * float(_largest_column(schema, group)) * (len(parts) + 10) * 2.0**-52
+    off = 8 * float(_largest_column(schema, group)) * (len(parts) + 10) * 2.0**-48
     ones, others = np.nonzero(np.triu(rough >= rough.max() - off))
     # Per pair, and for each block, the squared lengths of both columns together, and their product.
     terms = [(np.diag(m)[ones] + np.diag(m)[others], m[ones, others]) for m in products]

@@ -34,8 +34,8 @@ class Sums:
     def __init__(self, numbers: ExponentialDeviates, points: int, draws: int) -> None:
         self._numbers, self._points = numbers, points
         cells = numbers.cell.reshape(draws, points)
-        largest = int((cells.sum(axis=1) + points).max(initial=1) >> CELL_BITS) + 1  # above the sum of a draw
-        self._bits = 61 - largest.bit_length()
+        largest = int((cells.sum(axis=1) + points).max(initial=1) >> CELL_BITS)  # above a draw, rounded down
+        self._bits = 61 - largest.bit_length()  # so that its sum has less than 2^61 units
         self._upto = np.zeros((draws, points + 1), dtype=np.int64)  # at most the sum of the first 0, 1, ..., m
         np.cumsum(numbers.at_least(self._bits).reshape(draws, points), axis=1, out=self._upto[:, 1:])
 
@@ -72,9 +72,9 @@ class Sums:
         return self._bits + 1 + s - 64, int(scale * 2**s)
 
     def _bounds(self, scale: Fraction, draw: int, places: Sequence[int], bits: int) -> tuple[int, int]:
-        """Bounds on one of these numbers, in units of 2^-bits."""
+        """Bounds on one of these numbers, in units of 2^-bits: those of the sum are less than 1 apart, then rounded."""
         start, end, twice = places
-        fine = bits + int(scale).bit_length() + (2 * self._points).bit_length() + 2
+        fine = bits + int(scale).bit_length() + self._points.bit_length()
         low = high = 0
         for place in range(start, end):
             least, most = self._numbers.size(draw * self._points + place, fine)
