@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
+from itertools import permutations
 from math import comb, factorial
 
 import numpy as np
@@ -23,31 +24,55 @@ from privcube.algebra.section import (
 Poly = dict[tuple[int, int], Fraction]  # coefficients of t^a q^b
 
 
-def volume_moments(n: int, power: int) -> Poly:
-    """What is integrated over 0 < q < (1-t)/2 to have the mean of sum z_i^power: by k positive rows, term by term."""
+def power_sum(k: int, power: int) -> Fraction:
+    """The mean of sum x_i^power of k rows that are a uniform point of a simplex of size 1."""
+    return Fraction(factorial(power) * factorial(k), factorial(k + power - 1)) if power else Fraction(1)
+
+
+def squared_squares(k: int) -> Fraction:
+    """The mean of (sum x_i^2)^2 of such rows: k of x_i^4 and k (k-1) of x_i^2 x_j^2."""
+    return Fraction((24 * k + 4 * k * (k - 1)) * factorial(k - 1), factorial(k + 3))
+
+
+Mean = int | str  # of 1 (0), of sums of powers, or of the squared sum of squares ("22")
+
+
+def degree(mean: Mean) -> int:
+    return 4 if mean == "22" else int(mean)
+
+
+def given_sign_sums(k: int, others: int, mean: Mean) -> list[tuple[Fraction, int, int]]:
+    """What is averaged, given that k positive rows sum to p and the other rows to -q: coefficients of p^a q^b."""
+    if mean == "22":
+        both = 2 * power_sum(k, 2) * power_sum(others, 2)
+        return [(squared_squares(k), 4, 0), (squared_squares(others), 0, 4), (both, 2, 2)]
+    power = int(mean)
+    if power == 0:
+        return [(Fraction(1), 0, 0)]
+    return [(power_sum(k, power), power, 0), ((-1) ** power * power_sum(others, power), 0, power)]
+
+
+def volume_moments(n: int, mean: Mean) -> Poly:
+    """What is integrated over 0 < q < (1-t)/2 to have a mean: by k positive rows, term by term, with p = t + q."""
     found: Poly = {}
     for k in range(1, n):
         base = Fraction(comb(n, k), factorial(k - 1) * factorial(n - k - 1))
-        up = Fraction(factorial(power) * factorial(k), factorial(k + power - 1)) if power else Fraction(1)
-        down = Fraction(factorial(power) * factorial(n - k), factorial(n - k + power - 1)) if power else Fraction(0)
-        for i in range(k + power):  # (t + q)^(k-1+power) q^(n-k-1)
-            key = (i, k - 1 + power - i + n - k - 1)
-            found[key] = found.get(key, Fraction(0)) + base * up * comb(k - 1 + power, i)
-        for i in range(k):  # (t + q)^(k-1) q^(n-k-1+power)
-            key = (i, k - 1 - i + n - k - 1 + power)
-            found[key] = found.get(key, Fraction(0)) + (-1) ** power * base * down * comb(k - 1, i)
+        for coefficient, a, b in given_sign_sums(k, n - k, mean):
+            for i in range(k + a):  # (t + q)^(k-1+a) q^(n-k-1+b)
+                key = (i, k - 1 + a - i + n - k - 1 + b)
+                found[key] = found.get(key, Fraction(0)) + base * coefficient * comb(k - 1 + a, i)
     return found
 
 
-def on_t(n: int, power: int) -> np.ndarray:
+def on_t(n: int, mean: Mean) -> np.ndarray:
     """The integral over q as a polynomial in t, with the part in which all rows are positive."""
-    degree = n - 1 + power
-    found = np.full(degree + 1, Fraction(0), dtype=object)
-    for (a, b), coefficient in volume_moments(n, power).items():
+    highest = n - 1 + degree(mean)
+    found = np.full(highest + 1, Fraction(0), dtype=object)
+    for (a, b), coefficient in volume_moments(n, mean).items():
         for i in range(b + 2):  # t^a ((1-t)/2)^(b+1) / (b+1)
             found[a + i] += coefficient * Fraction((-1) ** i * comb(b + 1, i), 2 ** (b + 1) * (b + 1))
-    all_up = Fraction(factorial(power) * factorial(n), factorial(n + power - 1)) if power else Fraction(1)
-    found[degree] += all_up / factorial(n - 1)
+    all_up = squared_squares(n) if mean == "22" else power_sum(n, int(mean))
+    found[highest] += all_up / factorial(n - 1)
     return found
 
 
@@ -209,25 +234,45 @@ def points_of_a_group(n: int, t: float, steps: int) -> np.ndarray:
     return rows[np.abs(rows).sum(axis=1) <= 1]
 
 
-@pytest.mark.parametrize(("n", "steps", "close"), [(2, 20_000, 1e-3), (3, 300, 1e-2), (4, 32, 0.08)])
-def test_moments_given_the_total_are_those_of_a_grid(n: int, steps: int, close: float) -> None:
-    """Means of sums of powers; and the cubes and fourth powers of errors whose weights sum to 0."""
+@pytest.mark.parametrize(("n", "steps", "close"), [(2, 20_000, 1e-3), (3, 100, 0.03), (4, 24, 0.1)])
+def test_power_sums_given_the_total_are_those_of_a_grid(n: int, steps: int, close: float) -> None:
     t = section._nodes()[0]
     _, *means = section._power_sums(n)
-    moments = section._conditional(n)
-    weights = np.random.default_rng(n).normal(size=n)
-    weights -= weights.mean()
     for node in (len(t) // 4, len(t) // 2, 3 * len(t) // 4):
         rows = points_of_a_group(n, float(t[node]), steps)
         p2, p3, p4 = ((rows**power).sum(axis=1) for power in (2, 3, 4))
         for stated, found in zip(means, (p2, p3, p4, p2**2), strict=True):
             size = float(np.abs(found).mean() + np.abs(rows**3).mean())
             assert abs(stated[node] - float(found.mean())) <= close * size
-        error = rows @ weights
-        stated = moments.third[node] * (weights**3).sum()
-        assert abs(stated - float((error**3).mean())) <= 3 * close * float((np.abs(error) ** 3).mean())
-        stated = moments.alpha[node] * (weights**4).sum() + moments.beta[node] * (weights**2).sum() ** 2
-        assert stated == pytest.approx(float((error**4).mean()), rel=2 * close)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6, 11])
+def test_power_sums_given_the_total_are_the_exact_integrals(n: int) -> None:
+    t = section._nodes()[0]
+    volume = on_t(n, 0).astype(float)
+    some = slice(3, None, 29)
+    whole = np.polynomial.polynomial.polyval(t[some], volume)
+    for stated, mean in zip(section._power_sums(n)[1:], (2, 3, 4, "22"), strict=True):
+        exact = np.polynomial.polynomial.polyval(t[some], on_t(n, mean).astype(float)) / whole
+        assert stated[some] == pytest.approx(exact, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_moments_of_errors_are_those_over_all_orders_of_rows(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For rows of known values in a random order, power sums are known, and moments are means over orders."""
+    rng, (t, _) = np.random.default_rng(n), section._nodes()
+    rows = rng.normal(size=(n, len(t)))
+    rows += (t - rows.sum(axis=0)) / n
+    p2, p3, p4 = ((rows**power).sum(axis=0) for power in (2, 3, 4))
+    monkeypatch.setattr(section, "_power_sums", lambda _: (np.zeros_like(t), p2, p3, p4, p2**2))
+    found = section._conditional.__wrapped__(n)
+    weights = rng.normal(size=n)
+    weights -= weights.mean()
+    w2, w3, w4 = ((weights**power).sum() for power in (2, 3, 4))
+    errors = np.array([weights[list(order)] @ rows for order in permutations(range(n))])
+    assert found.second * w2 == pytest.approx((errors**2).mean(axis=0), rel=1e-9)
+    assert found.third * w3 == pytest.approx((errors**3).mean(axis=0), rel=1e-7, abs=1e-9)
+    assert found.alpha * w4 + found.beta * w2**2 == pytest.approx((errors**4).mean(axis=0), rel=1e-7)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 12, 40])

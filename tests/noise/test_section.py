@@ -304,6 +304,20 @@ def test_rejected_fractions_are_replaced(script: Any) -> None:
     assert source.words == []
 
 
+def test_digits_that_a_decision_took_stay_those_of_the_number(script: Any) -> None:
+    """The first v is dropped; the second needs more digits to be kept, and is known to these from then on."""
+    v = 0x9E3779B97F4A7C15
+    with mpmath.workdps(60):
+        close = int(mpmath.floor(mpmath.exp(-(mpmath.mpf(v) / 2**64 + mpmath.mpf(2) ** -65) / 64) * 2**64))
+    more_of_u, more_of_v = 0, 2**62 + 9
+    source = script([2**63, v, 0, 0, 0, 2**64 - 1, close, 5, 5, 5, more_of_u, more_of_v, 2**63])
+    drawn = ExponentialDeviates.draw(1, source)
+    assert (drawn.word.tolist(), source.words) == ([v], [])
+    assert drawn.longer == {0: (v << 64 | more_of_v, 128)}
+    exact = (int(drawn.cell[0]) + Fraction(v << 64 | more_of_v, 2**128)) / 64
+    assert drawn.size(0, 100)[0] == floor(exact * 2**100)
+
+
 def test_digits_only_grow(script: Any) -> None:
     one = exponential_of([70], [2**63 + 5], script([2**62, 1, 99]))
     before = [one.size(0, bits) for bits in (10, 64)]

@@ -40,7 +40,7 @@ def points_below(sizes: Sequence[int], count: int, source: Source) -> NDArray[np
     order = sorted(range(len(sizes)), key=lambda at: sizes[at])
     rising = tuple(sizes[at] for at in order)
     found = np.zeros((count, len(sizes)), dtype=np.int64)
-    if not rising or rising[-1] < 2:
+    if not sizes:
         return found
     split = _Split(source)
     for row, total in enumerate(_table(rising).draw(count, source).tolist()):
@@ -137,9 +137,9 @@ def _weights(sizes: Sizes, reach: int, fine: int) -> list[int]:
     with m points let the coefficient of x^J be too low by at most e C(m, J) units. Exact coefficients are at most
     C(m, J), as B_J <= B_0. So by Vandermonde's identity the coefficients of a product of two parts are too low by at
     most (e' + e'') C(m, J) units, and rounding adds one. A single group has e = 1, so all G groups have e < 2 G, and
-    B_J / B_0, the coefficient over C(M, J), is too low by less than 2 G 2^-more <= 2^-fine.
+    B_J / B_0, the coefficient over C(M, J), is too low by less than 2 G 2^-more <= 2^-fine (there is a bit to spare).
     """
-    points, more = sum(sizes) - len(sizes), fine + (2 * len(sizes)).bit_length()
+    points, more = sum(sizes) - len(sizes), fine + (4 * len(sizes)).bit_length()
     known: dict[Sizes, list[int]] = {}
 
     def rounded(part: Sizes) -> list[int]:
