@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Callable
 from fractions import Fraction
-from math import floor, isqrt
+from math import ceil, floor, isqrt
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.interpolate import RectBivariateSpline
 
 from privcube.errors import GuaranteeError
 from privcube.sensitive.noise import gram, gram_noise, gram_slices
+from privcube.sensitive.noise.bits import system_words
 from privcube.sensitive.noise.lazy_normal import MOST_CELLS, NormalDeviates
 
 LONG = int(os.environ.get("PRIVCUBE_ATTACK", "1")) > 1
@@ -153,6 +154,27 @@ def test_rounding_where_the_cut_is_too_high() -> None:
     assert np.mean(x[:, 0, 0] * (factor / 2.0 ** (bits + 1)) > np.arange(count) + 0.5) > 0.5
     found = made.rounded(*upper(1), [Fraction(factor**2)], np.zeros(1, dtype=np.int64))
     assert found[:, 0].tolist() == exact
+
+
+@pytest.mark.parametrize("off", [0, 1, 6])
+def test_rounding_when_products_are_as_far_off_as_they_may_be(off: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """f T / 2 at k + 1/2 or just below it, where all that is known of T is that it is off at most from x."""
+    factor, bits, count = Fraction(10**6 + 3, 7), 50, 300
+    border = [ceil((2 * k + 1) / factor * 2**bits) for k in range(count)]
+    for true, x, more in ((border, [t - off for t in border], 1), ([t - 1 for t in border], border, 0)):
+        known = np.array(x).reshape(-1, 1, 1), np.full((count, 1, 1), off if more else max(off, 1))
+        monkeypatch.setattr(gram._Matrices, "_products", lambda _, known=known: (bits, *known))
+
+        def sharper(
+            _: object, entry: tuple[int, int, int], square: Fraction, bits_: int, true: list[int] = true
+        ) -> Any:
+            low = floor(factor * true[entry[0]] / 2 * Fraction(2) ** (bits_ - bits))
+            return low, low + 1
+
+        monkeypatch.setattr(gram._Matrices, "_bounds", sharper)
+        made = matrices_of([(0, 0, False)] * 4 * count, count, 1, zeros)
+        found = made.rounded(*upper(1), [factor**2], np.zeros(1, dtype=np.int64))
+        assert found[:, 0].tolist() == [k + more for k in range(count)]
 
 
 def test_impossible_deviates_take_the_long_way() -> None:
@@ -365,9 +387,13 @@ def test_large_matrices() -> None:
 
 
 def test_many_draws_are_worked_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded, and no draw is repeated."""
     monkeypatch.setattr(gram, "_AT_ONCE", 100)
-    drawn = gram_slices(3, *upper(3), [Fraction(10**18)], same(upper(3)), 40)
-    assert len(set(map(tuple, drawn.tolist()))) == 40
+    asked = []
+    source = lambda n: asked.append(n) or system_words(n)  # noqa: E731
+    drawn = gram_slices(3, *upper(3), [Fraction(10**18)], same(upper(3)), 43, source)
+    assert len(drawn) == len(set(map(tuple, drawn.tolist()))) == 43
+    assert max(asked) < 120
 
 
 def test_the_same_words_give_the_same_noise() -> None:
@@ -397,7 +423,8 @@ def test_dimensions_refused(dimension: int, script: Any) -> None:
     [([2], [0], [0]), ([0], [-1], [0]), ([0], [0], [1]), ([0, 1], [0], [0, 0]), ([0], [0], [])],
 )
 def test_entries_refused(left: list[int], right: list[int], which: list[int], script: Any) -> None:
-    with pytest.raises(GuaranteeError, match="entries of a Gram matrix"):
+    last = 0 if which != [0] * len(left) else 1
+    with pytest.raises(GuaranteeError, match=rf"^entries of a Gram matrix, \w+: expected numbers from 0 to {last} for"):
         gram_noise(
             2,
             *(np.array(each, dtype=np.int64) for each in (left, right)),

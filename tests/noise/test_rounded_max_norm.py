@@ -13,6 +13,8 @@ from scipy.stats import chisquare, gamma, kstest
 
 from privcube.errors import GuaranteeError
 from privcube.sensitive.noise import max_norm_noise, rounded_max_norm_slices
+from privcube.sensitive.noise.bits import system_words
+from privcube.sensitive.noise.section import rounded
 
 DRAWS = 20_000
 
@@ -105,3 +107,14 @@ def test_what_cannot_be_drawn_is_refused(scales: list[Fraction], sizes: list[int
 
 def test_no_draws_are_no_rows() -> None:
     assert [own.shape for own in rounded_max_norm_slices([Fraction(1)] * 2, [1, 3], 0)] == [(0, 1), (0, 3)]
+
+
+def test_many_draws_are_worked_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded, and no draw is repeated."""
+    monkeypatch.setattr(rounded, "_AT_ONCE", 64)
+    asked = []
+    source = lambda n: asked.append(n) or system_words(n)  # noqa: E731
+    one, two = rounded_max_norm_slices([Fraction(10**9)] * 2, [1, 3], 103, source)
+    assert len({tuple(each) for each in np.concatenate([one, two], axis=1).tolist()}) == 103
+    assert one.shape == (103, 1)
+    assert max(asked) <= 72  # with what is drawn beyond the 64, as some are dropped

@@ -604,9 +604,12 @@ def test_shapes_and_sums() -> None:
 def test_many_draws_are_worked_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded, and no draw is repeated."""
     monkeypatch.setattr(section, "_AT_ONCE", 64)
-    t, rows = section_slices(Fraction(10**9), [3], [], 100)
+    asked = []
+    source = lambda n: asked.append(n) or system_words(n)  # noqa: E731
+    t, rows = section_slices(Fraction(10**9), [3], [], 100, source)
     assert len({tuple(each) for each in rows.tolist()}) == 100
     assert t.shape == (100, 1)
+    assert max(asked) < 100
 
 
 def test_large_bundles() -> None:
