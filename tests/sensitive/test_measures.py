@@ -303,7 +303,9 @@ def test_a_chunk_at_its_heaviest_is_told_apart_exactly_or_not_at_all(parts: int)
 def test_sql_divides_every_code_as_numpy_does(measure: Attribute) -> None:
     divided, (cell, more) = Divided.of(measure), cell_and_more(measure, "code")
     assert divided is not None
-    rows = duckdb.sql(f"SELECT {cell}, {more} FROM range({measure.codes}) AS codes(code) ORDER BY code").fetchall()
+    rows = duckdb.sql(
+        f"SELECT {cell}, COALESCE({more}, 0) FROM range({measure.codes}) AS codes(code) ORDER BY code"
+    ).fetchall()
     assert rows == list(zip(divided.cell.tolist(), divided.more.tolist(), strict=True))
     codes = np.arange(measure.codes)
     assert np.array_equal(np.broadcast_to(divided.cells_of(codes), codes.shape), divided.cell)

@@ -137,16 +137,27 @@ def _next_cell(counts: Counts, axis: int) -> Counts:
 
 
 def cell_and_more(attribute: Attribute, code: str) -> tuple[str, str]:
-    """SQL for the cell of the knot below a code of a measure, and for how many parts go to the next one."""
+    """SQL for the cell of the knot below a code of a measure, and for how many parts go to the next one, NULL for none.
+
+    A database works the code out again wherever it is named, so only cases that a measure has are written.
+
+    >>> from privcube.model.measures.measure import Measure
+    >>> cell_and_more(Measure("hours", low=0, high=100, step=1), "c0")
+    ('CASE WHEN c0 < 101 THEN 0 END', 'c0')
+    """
     grid = attribute.grid
     assert grid is not None
-    first = attribute.first_declared
-    cells, mores, start = [f"WHEN {code} < {first} THEN {code}"], [f"WHEN {code} < {first} THEN 0"], first
+    first, last = attribute.first_declared, len(grid.places) - 2
+    missing = [f"WHEN {code} < {first} THEN"] if first else []
+    cells, mores, start = [f"{case} {code}" for case in missing], [f"{case} NULL" for case in missing], first
     for knot, (left, right) in enumerate(zip(grid.places, grid.places[1:], strict=False)):
-        end = first + (right if knot < len(grid.places) - 2 else right + 1)  # the last knot is the end of its stretch
+        end = first + (right if knot < last else right + 1)  # the last knot is the end of its stretch
         times = grid.parts // (right - left)
+        more = (f"({code} - {start})" if start else code) + (f" * {times}" if times > 1 else "")
         cells.append(f"WHEN {code} < {end} THEN {first + knot}")
-        mores.append(f"WHEN {code} < {end} THEN ({code} - {start}) * {times}")
+        mores.append(f"WHEN {code} < {end} THEN {more}")
         start = first + right
-    beyond = grid.steps + 1 - attribute.declared_cells
-    return f"CASE {' '.join(cells)} ELSE {code} - {beyond} END", f"CASE {' '.join(mores)} ELSE 0 END"
+    beyond = attribute.cells - first - attribute.declared_cells
+    others = f" ELSE {code} - {grid.steps + 1 - attribute.declared_cells}" if beyond else ""
+    alone = not (missing or last or beyond)
+    return f"CASE {' '.join(cells)}{others} END", more if alone else f"CASE {' '.join(mores)} END"
