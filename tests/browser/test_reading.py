@@ -218,6 +218,11 @@ def test_sums_and_means_of_a_measure(watch: Watch, tmp_path: Path) -> None:
     assert page.locator("#percent").count() == 0
     page.select_option("#quantity", label="Sum of hours")
     assert len(texts(page)) == 3  # sums add up, means do not
+    found = re.search(r"([\d,.]+) ± ([\d,.]+) more", page.inner_text(".verdict"))
+    assert found is not None
+    weights = np.array([1.0, -1.0]).reshape(2, 1)
+    width = 100 * release._predictor.query_law(("sex", pc.Axis("hours", queries="sum")), weights).half_width(0.95)
+    assert width - 1 <= number(found[2]) <= 1.12 * width + 200  # not twice a margin
     page.select_option("#quantity", label="Records with a number for hours")
     counts = release.estimates(("sex", pc.Axis("hours", queries="count"))).tolist()
     assert [number(line[0][0]) for line in texts(page)] == pytest.approx([*counts, sum(counts)], abs=1)

@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privcube import Attribute, Level, PureDP, Release, Schema, Workload, plan
+from privcube import ZCDP, Attribute, Axis, Level, Measure, PureDP, Release, Schema, Workload, plan
+from privcube.accuracy.predictor import predictor
 from privcube.errors import ArtifactError
 from privcube.model.measurements import Measurements
 from privcube.released.artifact.verification import verify
 from privcube.released.page import document as documents
-from privcube.released.page.document import carried_tables
+from privcube.released.page.document import carried_tables, table_numbers
 from privcube.released.page.html import document_in, inert, page_bytes, script
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u2028'\"&"
@@ -50,6 +51,27 @@ def test_a_page_has_the_numbers_of_the_tables_up_to_a_part_of_their_errors(folde
         assert own["margin"] >= values.margin.max() * (1 - 1e-6)
         assert own["margin"] <= values.margin.max() * 1.001
         assert own["std_error"] == pytest.approx(values.std_error.max(), rel=1e-3)
+
+
+def test_sums_of_a_measure_have_the_covariances_of_their_noise() -> None:
+    measure = Measure("days", low=-10, high=60, step=1, knots=[0], missing="category")
+    schema = Schema([Attribute("sex", values=["f", "m"]), Attribute("area", size=3), measure])
+    wanted = Workload.tables(schema, ["sex x area x sum of days", "sex x area", "sum of days", "area x sum of days"])
+    for guarantee in (PureDP(1), ZCDP("0.1")):
+        made = plan(wanted, guarantee, "marginals")
+        found = predictor(made)
+        numbers = {name: np.ones(6) for name in ("estimate", "std_error", "high", "high_all")}
+        measured = [(table, table[2].queries) for table in wanted if len(table) == 3 and isinstance(table[2], Axis)]
+        assert [queries for _, queries in measured] == ["sum", "count"]
+        for table, queries in measured:
+            own = table_numbers(made, found, table, numbers)[0]["covariance"]
+            values = np.array(own["values"]).reshape(2, 2)  # by whether the sex and the area of a pair are the same
+            weights = np.random.default_rng(1).normal(size=(2, 3, 1))
+            places, flat = np.unravel_index(np.arange(6), (2, 3)), weights.ravel()
+            alike = tuple(np.equal.outer(along, along).astype(int) for along in places)
+            expected = (60 if queries == "sum" else 1) ** 2 * found.query_law(table, weights).variance
+            assert own["classes"] == [None, None]
+            assert float(flat @ values[alike] @ flat) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_page_allows_its_own_script_and_style_and_nothing_else(folder: Path) -> None:

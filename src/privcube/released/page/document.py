@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from privcube.accuracy.errors.covariances import Covariances
 from privcube.accuracy.errors.widest import widest_factor
 from privcube.accuracy.predictor import Predictor, covariances, predictor
 from privcube.algebra.lattice import Floats, Integers
@@ -162,15 +163,22 @@ def table_numbers(
     schema = plan.workload.schema
     of, *of_means = _quantities_of(schema, table)
     own = quantity(of, numbers)
-    known = covariances(found, table) if found is not None and of == 0 else None
+    known = covariances(found, table) if found is not None else None
     if known is not None:
-        own["covariance"] = covariance_document(known)
+        own["covariance"] = covariance_document(_of_labels(known, table, scale_of(schema, table)))
     cells = len(numbers["estimate"])
     pairs = cells * (cells - 1) // 2
     own["pair_factor"] = up_to_digits(widest_factor(plan, 1 - (1 - CONFIDENCE) / max(pairs, 1)))
     if of_means:
         own["step"] = scale_of(schema, table)
     return [own, *(averages(at, numbers) for at in of_means if MEANS[0] in numbers)]
+
+
+def _of_labels(known: Covariances, table: Table, scale: float) -> Covariances:
+    """Covariances of numbers in units of 1 by the axes that have labels: a sum has one number along its measure."""
+    kept = [at for at, entry in enumerate(table) if not Axis.of(entry).is_measured]
+    values = known.values.reshape([known.values.shape[at] for at in kept])
+    return Covariances(tuple(known.class_of[at] for at in kept), scale**2 * values)
 
 
 def _quantities_of(schema: Schema, table: Table) -> list[int]:

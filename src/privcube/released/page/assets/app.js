@@ -275,9 +275,11 @@ function means(grid, picks) {
   const numbers = picks.map(([name, set]) => [name, grid.values.number(set)]);
   const found = numbers.map(([name, number]) => { const { value, margin } = textOf(grid, number, false); return h("p", {}, label(name), ": ", h("strong", {}, value), margin ? `, ${margin}.` : "."); });
   if (numbers.length !== 2 || !numbers.every(([, number]) => number.determined)) return found;
-  const [one, other] = numbers.map(([, number]) => number), apart = one.low > other.high || other.low > one.high;
-  found.unshift(h("p", { class: apart ? "real" : "not-real" }, h("strong", {}, apart ? "The difference is real. " : "The difference may be noise. "),
-    apart ? `The intervals do not overlap: both hold with ${percent(2 * grid.cube.confidence - 1, 0)} confidence or more.` : "The intervals overlap."));
+  const [[more, one], [less, other]] = numbers[0][1].estimate >= numbers[1][1].estimate ? numbers : [numbers[1], numbers[0]];
+  const [low, high] = [one.low - other.high, one.high - other.low], places = placesFor((high - low) / 4);
+  found.unshift(h("p", { class: low > 0 ? "real" : "not-real" }, h("strong", {}, low > 0 ? "The difference is real. " : "The difference may be noise. "),
+    label(more), " has ", h("strong", {}, `${shown(low, places)} to ${shown(high, places)}`), " more than ", label(less), low > 0 ? "" : ", and that holds zero",
+    `: from the ends of both intervals, so with ${percent(2 * grid.cube.confidence - 1, 0)} confidence or more.`));
   return found;
 }
 
