@@ -6,7 +6,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import cache
 from math import comb
@@ -17,6 +17,7 @@ import pytest
 
 from privcube.sensitive.noise import discrete_laplace, max_norm, max_norm_noise
 from privcube.sensitive.noise.bits import system_words, uniform_below
+from privcube.sensitive.noise.fixed import context_of
 from privcube.sensitive.noise.weights import Cumulative, drawn_index
 
 BUNDLES = [
@@ -64,6 +65,52 @@ def test_radius_weights(sizes: list[int], scale: Fraction, exact: Any) -> None:
             low, high = made.share_bounds(index, bits)
             share = sums[index] / total * exact.mpf(2) ** bits
             assert low <= share <= high <= low + 2
+
+
+def spread(bundle: Counter[int], scale: Fraction, first: int, last: int, digits: int) -> Decimal:
+    """Of the last weight over the first: the share by which it differs if every step is rounded up, or down."""
+    down, up = context_of(digits), context_of(digits)
+    down.rounding, up.rounding = ROUND_FLOOR, ROUND_CEILING
+
+    def ratio(n: int, radius: int) -> tuple[Decimal, Decimal]:
+        """B(n, radius + 1) / B(n, radius), from sums over the coordinates that are not zero."""
+        sums = []
+        for r in (radius, radius + 1):
+            low = high = low_sum = high_sum = Decimal(1)
+            for i in range(min(n, r)):
+                top, bottom = Decimal(2 * (n - i) * (r - i)), Decimal((i + 1) ** 2)
+                low, high = down.multiply(low, down.divide(top, bottom)), up.multiply(high, up.divide(top, bottom))
+                low_sum, high_sum = down.add(low_sum, low), up.add(high_sum, high)
+            sums.append((low_sum, high_sum))
+        return down.divide(sums[1][0], sums[0][1]), up.divide(sums[1][1], sums[0][0])
+
+    argument = [each.divide(Decimal(-scale.denominator), Decimal(scale.numerator)) for each in (down, up)]
+    unit = Decimal(1).scaleb(1 - digits)  # exp is always rounded to the nearest number
+    steps = down.multiply(down.exp(argument[0]), 1 - unit), up.multiply(up.exp(argument[1]), 1 + unit)
+    growth = {n: ratio(n, first) for n in bundle}
+    least = most = Decimal(1)
+    for r in range(first, last):
+        least, most = down.multiply(least, steps[0]), up.multiply(most, steps[1])
+        for n, times in bundle.items():
+            for _ in range(times):
+                least, most = down.multiply(least, growth[n][0]), up.multiply(most, growth[n][1])
+            low, high = (
+                each.divide(Decimal(r + 1), own) for each, own in zip((down, up), growth[n][::-1], strict=True)
+            )
+            growth[n] = (
+                down.divide(down.add(Decimal(2 * n + 1), low), Decimal(r + 2)),
+                up.divide(up.add(Decimal(2 * n + 1), high), Decimal(r + 2)),
+            )
+    wide = context_of(2 * digits)
+    return wide.subtract(wide.divide(most, least), Decimal(1))
+
+
+@pytest.mark.parametrize(("sizes", "scale"), [*BUNDLES[:6], ([1, 2], Fraction(1, 40)), ([7] * 30, Fraction(4))])
+def test_rounding_is_allowed_for(sizes: list[int], scale: Fraction) -> None:
+    """The stated error is at least what roundings add up to if all of them, by half a unit, go the same way."""
+    made = max_norm._radius_weights(scale, Counter(sizes), 55)
+    found = spread(Counter(sizes), scale, made.first, made.last, 55)
+    assert Decimal("1e-55") < found < 2 * made.error
 
 
 @pytest.mark.parametrize(("size", "radius"), [(1, 0), (1, 5), (2, 1), (4, 9), (200, 30), (30, 2000)])

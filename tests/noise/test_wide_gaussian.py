@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from fractions import Fraction
 
 import mpmath
@@ -30,7 +31,9 @@ MANY = 10_000_000 if int(os.environ.get("PRIVCUBE_ATTACK", "1")) > 1 else 250_00
         (Fraction(10**24), 64),
     ],
 )
-def test_bounds_on_the_exponent_of_the_rejection(variance: Fraction, off: float) -> None:
+def test_the_exponent_of_the_rejection_and_its_bounds(
+    variance: Fraction, off: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They hold it, and are tight where noise is not absurdly wide; where numbers are too large they say nothing."""
     coarse, width = _grid(variance)
     assert width**2 * coarse >= variance
@@ -38,14 +41,23 @@ def test_bounds_on_the_exponent_of_the_rejection(variance: Fraction, off: float)
     cells = cells[cells < 11 * coarse**0.5].repeat(3)
     value = cells * width + np.tile([0, width // 2, width - 1], len(cells) // 3)
     low, high = (bound.tolist() for bound in _exponents(value, cells, variance, coarse))
+    exponents: list[Fraction] = []
+
+    def coins(words: np.ndarray, bounds: object, exact: Callable[[int], Fraction], source: object) -> np.ndarray:
+        exponents.extend(map(exact, range(len(words))))  # what decides where bounds do not
+        return np.ones(len(words), dtype=bool)
+
+    monkeypatch.setattr(wide, "coins", coins)
+    wide._kept(value, cells, variance, coarse, system_words)
     for place, (x, cell) in enumerate(zip(value.tolist(), cells.tolist(), strict=True)):
         exact = (x**2 / variance - Fraction(cell**2, coarse)) / 2
+        assert exponents[place] == exact
         assert 0 <= low[place] <= exact * 2**56 <= high[place] or high[place] == 2**62 <= exact * 2**56
         assert high[place] - low[place] <= off * 2**56 or x**2 > 120 * variance
 
 
 @pytest.mark.parametrize("coarse", [1, 4, 256, COARSE])
-def test_thecoarse_table_is_half_a_gaussian(coarse: int) -> None:
+def test_the_coarse_table_is_half_a_gaussian(coarse: int) -> None:
     mpmath.mp.dps = 60
     weights = [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * coarse)) for k in range(6000)]
     whole = mpmath.fsum(weights)

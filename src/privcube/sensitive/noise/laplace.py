@@ -90,10 +90,7 @@ def _two_sided_table(scale: Fraction) -> TailTable:
         top_low, top_high = exp_bounds(k / scale, bits)
         return ratio_bounds((2 * top_low, 2 * top_high), ((1 << bits) + low, (1 << bits) + high), bits)
 
-    one = 1 << _BITS
-    step = exp_bounds(1 / scale, _BITS)
-    start = ratio_bounds((2 * step[0], 2 * step[1]), (one + step[0], one + step[1]), _BITS)
-    return TailTable.of(_powers(start, step), _BITS, tail)
+    return TailTable.of(_powers(tail(1, _BITS), exp_bounds(1 / scale, _BITS)), _BITS, tail)
 
 
 @lru_cache(maxsize=64)

@@ -42,7 +42,7 @@ class TailTable:
                 precision *= 2
                 low, high = tail(k, precision)
                 shift = precision - 64
-            threshold = min(low >> shift, 2**64 - 1)
+            threshold = low >> shift  # below 2^64, as the tail is below 1
             if threshold == 0:
                 break
             thresholds.append(threshold)
