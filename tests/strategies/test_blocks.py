@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
-from math import lcm
+from math import lcm, prod
 
 import numpy as np
 import pytest
@@ -241,6 +241,39 @@ def test_the_second_price_finds_wrong_noise_weights(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("privcube.accuracy.blocks.price.row_weights", lambda *_: (*real[:-1], 2 * real[-1]))
     with pytest.raises(errors.PlanError, match="noise weights"):
         verify_privacy(made)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_prices_of_any_blocks_are_the_largest_over_all_pairs(seed: int) -> None:
+    """Matrices of any whole numbers, beside contrasts of any attributes: every pair of columns, in fractions."""
+    rng = np.random.default_rng(seed)
+    schema = Schema.from_sizes({"sex": 3, "age": int(rng.integers(2, 7)), "area": 2, "race": 4})
+    frame, cells = Frame(schema, "natural"), schema["age"].cells
+    chosen = [names for names in [(), ("sex",), ("area",), ("sex", "race"), ("area", "race")] if rng.integers(2)]
+    blocks = []
+    for names in chosen or [("sex",)]:
+        rows = rng.integers(-9, 10, (int(rng.integers(1, 5)), cells))
+        rows[0, 0] = 1  # no matrix of zeros
+        blocks.append(Block(names, MatrixGroup(("age",), tuple(map(tuple, rows.tolist())))))
+    group = BlockGroup(tuple(blocks))
+    singles, pairs = [], []
+    for one, other in product(range(cells), repeat=2):
+        single, pair = Fraction(0), Fraction(0)
+        for block in blocks:
+            matrix = np.array(block.matrix.rows, dtype=object)
+            own, shared = prices.kept(schema, block), int(matrix[:, one] @ matrix[:, other])
+            signs = product(
+                *[(Fraction(-1, schema[n].cells), 1 - Fraction(1, schema[n].cells)) for n in block.contrasted]
+            )
+            least = min(prod(each, start=Fraction(1)) * shared for each in signs)
+            single += own * int(matrix[:, one] @ matrix[:, one])
+            pair += own * int(matrix[:, one] @ matrix[:, one] + matrix[:, other] @ matrix[:, other]) - 2 * least
+        singles.append(single)
+        pairs.append(pair)
+    assert prices.squared_move(schema, group, "add_remove") == max(singles)
+    assert second_price.block_move(frame, group, False, Fraction(0)) == max(singles)
+    assert prices.squared_move(schema, group, "replace_one") == max(*singles, *pairs)
+    assert second_price.block_move(frame, group, True, Fraction(0)) == max(*singles, *pairs)
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 8, 21])
