@@ -207,7 +207,8 @@ def test_any_schema_and_facts(data: st.DataObject) -> None:
         if any(Axis.of(entry).queries != "cells" for entry in table):
             continue
         assert int(values.count.sum()) == total
-        assert records is None or not release.honors_facts or values.estimate.sum() == pytest.approx(records, abs=1e-6)
+        exact = 1e-6 + 1e-12 * largest  # what floating point leaves of answers of that size
+        assert records is None or not release.honors_facts or values.estimate.sum() == pytest.approx(records, abs=exact)
         for known in known_numbers(schema, Facts(impossible=impossible), [table]):
             assert not values.count.ravel()[known.places].any()
             assert not release.honors_facts or not values.estimate.ravel()[known.places].any()
