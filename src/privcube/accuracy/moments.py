@@ -165,12 +165,14 @@ def max_norm_variances(scale: float, sizes: Mapping[int, int]) -> dict[int, floa
     ({1: 3.903}, 4.0)
     """
     growth = sum(count * float(_log_growth(n, _LARGE_RADIUS)) for n, count in sizes.items())
-    return _by_density(scale, sizes) if growth > 1 / scale else _by_radius(scale, sizes)
+    found = _by_density if growth > 1 / scale else _by_radius
+    return dict(found(scale, tuple(sizes.items())))
 
 
-def _by_radius(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
+@lru_cache(maxsize=1024)  # a search compares the same plan again and again
+def _by_radius(scale: float, counted: tuple[tuple[int, int], ...]) -> dict[int, float]:
     """Sum over the radius from 0 until the weights, which have a single peak, are negligible."""
-    count = _FIRST_RADII
+    count, sizes = _FIRST_RADII, dict(counted)
     while True:
         growths = np.stack([_growths(n, count) for n in sizes])  # B(r+1) / B(r)
         steps = np.array(list(sizes.values()), dtype=np.float64) @ np.log(growths) - 1 / scale
@@ -183,17 +185,21 @@ def _by_radius(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
     return _mean_moments(logs, (radius * (radius + 1) * (growths + 2 + shrinks)).T, sizes)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=256)
 def _growths(n: int, count: int) -> Floats:
-    """B(n, r+1) / B(n, r) for r below a count, each from the one before."""
-    found = [2.0 * n + 1]
-    for radius in range(1, count):
-        found.append((2 * n + 1 + radius / found[-1]) / (radius + 1))
+    """B(n, r+1) / B(n, r) for r below a count, each from the one before, and half of them from before."""
+    found = [2.0 * n + 1] if count <= _FIRST_RADII else _growths(n, count // 2).tolist()
+    last, twice = found[-1], 2 * n + 1
+    for radius in range(len(found), count):
+        last = (twice + radius / last) / (radius + 1)
+        found.append(last)
     return np.array(found)
 
 
-def _by_density(scale: float, sizes: Mapping[int, int]) -> dict[int, float]:
+@lru_cache(maxsize=1024)
+def _by_density(scale: float, counted: tuple[tuple[int, int], ...]) -> dict[int, float]:
     """For a large radius, replace the sum over it by an integral over its logarithm u: a single smooth peak."""
+    sizes = dict(counted)
 
     def log_density(u: Floats) -> Floats:
         radius = np.exp(u)

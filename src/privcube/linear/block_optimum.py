@@ -37,12 +37,11 @@ from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table, Workload
 
 _MOST_WORK: Final = 2.4e9  # blocks to solve times the cube of the ordered cells: more than half a second per step
-_WORK: Final[dict[Effort, float]] = {"fast": 4e9, "normal": 2e10, "thorough": 4e11}  # of all steps: 1, 5 and 100 s,
 _MOST_ENTRIES: Final = 2**22  # of all matrices, to keep plans small
 _MOST_BLOCKS: Final = 4_096
 _MOST_VALUES: Final = 4_096  # of a category: its Helmert rows are dense
 _MOST_TABLE: Final = 2**26  # ordered cells times cells of the categories of a table, for recovery
-_GAP, _ROUGH = 1e-6, 1e-3  # relative, of the optimum: in that work, and beyond it
+_GAP: Final = 1e-6  # relative, of the optimum
 _LEAST_SCALE: Final = 2**16  # of the whole numbers: rounding costs less than 1e-4
 _DIGITS: Final = 9  # to which blocks in proportion agree
 _ROUNDED: Final = 1e-8  # relative, taken off the bound, as these digits are rounded
@@ -85,7 +84,7 @@ def _optimum(workload: Workload, effort: Effort) -> tuple[Schema, dict[Contraste
         np.asarray(total**2 * sum((weight * grams[entries] for entries, weight in shape), np.zeros(())))
         for shape, total in zip(alike, together, strict=True)
     ]
-    solved, bound = shared_optimum(wanted, _GAP, int(_WORK[effort] / work), _ROUGH)
+    solved, bound = shared_optimum(wanted, _GAP, effort)
     rows: dict[Contrasted, Floats] = {}
     for own, total, members in zip(solved, together, alike.values(), strict=True):
         for contrasted, scale in members:

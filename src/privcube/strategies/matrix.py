@@ -71,7 +71,10 @@ def propose(workload: Workload, guarantee: Guarantee, effort: Effort = "fast") -
             given=Plain(f"{counted(schema.domain_size)} cells"),
             available=["hierarchy", "wavelet", "marginals", "auto"],
         )
-    rows = whole_l1(_pure_optimum(schema, workload, effort)) if pure else whole_l2(_gaussian_optimum(schema, workload))
+    if pure:
+        rows = whole_l1(_pure_optimum(schema, workload, effort))
+    else:
+        rows = whole_l2(_gaussian_optimum(schema, workload, effort))
     group = MatrixGroup(schema.names, tuple(map(tuple, rows.tolist())))
     return Proposal(Frame(workload.schema, "natural"), (group,), None)
 
@@ -162,7 +165,7 @@ def _coarse_entry(attribute: Attribute, axis: Axis | None, share: float) -> Floa
 # Gaussian noise
 
 
-def _gaussian_optimum(schema: Schema, workload: Workload) -> Floats:
+def _gaussian_optimum(schema: Schema, workload: Workload, effort: Effort = "fast") -> Floats:
     """The best S with columns of length at most 1."""
     gap = _GAPS[schema.domain_size > _SMALL]
     if len(workload) == 1:
@@ -170,7 +173,7 @@ def _gaussian_optimum(schema: Schema, workload: Workload) -> Floats:
         grams = [entry_gram(attribute, axis_of(table, attribute)) for attribute in schema]
     else:
         grams = [workload_gram(schema, workload)]
-    return _product([gaussian_optimum(gram, gap)[0] for gram in grams])
+    return _product([gaussian_optimum(gram, gap, effort)[0] for gram in grams])
 
 
 def whole_l2(rows: Floats) -> Integers:

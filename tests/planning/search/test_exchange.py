@@ -36,7 +36,7 @@ def nothing(choices: Choices) -> np.ndarray:
 def test_the_fitting_bundle_is_the_one_found_by_hand(way: int, share: float) -> None:
     """The same greedy choice, with every bundle worked out as a whole."""
     choices, tables = choices_of(pc.Workload.all_kway(SCHEMA, way))
-    pool = nearby(choices, tables)
+    pool = list(nearby(choices, tables))
     precision = np.random.default_rng(way).uniform(1e-4, 1e-2, choices.residuals)
 
     def error(bundle: Bundle) -> float:
@@ -100,6 +100,6 @@ def test_without_time_nothing_changes() -> None:
 
 def test_what_is_nearby_differs_on_one_axis() -> None:
     choices, tables = choices_of(pc.Workload.all_kway(SCHEMA, 2))
-    near = nearby(choices, tables)
+    near = list(nearby(choices, tables))
     assert set(tables) < set(near)
     assert all(min(sum(a != b for a, b in zip(group, table, strict=True)) for table in tables) <= 1 for group in near)

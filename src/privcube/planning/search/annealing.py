@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 from privcube.algebra.lattice import Floats, Integers
 from privcube.model.options import Effort
-from privcube.planning.search.closed_form import NEVER, Bundle, Choice, Choices, Shape, optimal_shares
+from privcube.planning.search.closed_form import NEVER, Bundle, Choices, Shape, optimal_shares
 from privcube.planning.search.exchange import SETTLING, Lawful, exchanged, nearby
 from privcube.planning.search.gram import GramColumn
-from privcube.planning.search.moves import Moves
+from privcube.planning.search.moves import Change, Moves
 from privcube.planning.search.starts import MOST_ROWS
 from privcube.progress import PLANNING, Check, Enough, Progress, never
 
@@ -175,7 +175,7 @@ def _exchanged(choices: Choices, population: Population, seconds: float, check: 
         return best
     own = [group for each in best.bundles for group in each.bundle]
     others = [group for plan in population.plans for bundle in plan for group in bundle]
-    pool = [group for group in nearby(choices, [*own, *others]) if population.moves.fits(group)]
+    pool = filter(population.moves.fits, nearby(choices, [*own, *others]))
     fixed = np.zeros((0, choices.residuals)) if best.gram is None else best.gram.says[None]
     error, bundles = exchanged(choices, best.bundles, fixed, pool, _EXCHANGES * seconds, check)
     return Found(tuple(bundles), error, best.gram)
@@ -255,7 +255,7 @@ class Population:
 
     def _step(self, temperature: float) -> float:
         """Offer one change to every plan; return the price of the step."""
-        changes = [_real(plan, self.moves.change(plan)) for plan in self.plans]
+        changes = [self.moves.change(plan) for plan in self.plans]
         places = [(at, place) for at, change in enumerate(changes) for place in change]
         price = len(self.plans) * _PLAN
         if not places:
@@ -278,8 +278,8 @@ class Population:
             precisions[taken],
         )
         for number in np.flatnonzero(taken).tolist():
-            for where, bundle in changes[number].items():
-                self.plans[number][where] = bundle
+            for where, edit in changes[number].items():
+                self.plans[number][where] = edit.bundle
         kept = taken[at]
         self._sections[at[kept], place[kept]] = sections[kept]
         self._sums[at[kept], place[kept]] = np.where(empty[kept, None, None], 0.0, sums[kept])
@@ -296,37 +296,41 @@ class Population:
 
         The error is sum_b k_b / p_b, so W_b counts k_b / p_b^2.
         """
-        found, other = (self._choices.strengths(sums, law) for law in zip(*shapes, strict=True))
-        worth = self._choices.importance / self._precisions[plans] ** 2
-        sections = ((other - found) * worth).sum(axis=1) > 0
-        return np.where(sections[:, None], other, found), sections
+        found = self._choices.strengths(sums, [shape for shape, _ in shapes])
+        sections = np.array([shape.told != -1 for _, shape in shapes])
+        if sections.any():
+            which = np.flatnonzero(sections)
+            other = self._choices.strengths(sums[which], [shapes[at][1] for at in which.tolist()])
+            worth = self._choices.importance / self._precisions[plans[which]] ** 2
+            sections[which] = ((other - found[which]) * worth).sum(axis=1) > 0
+            found[sections] = other[sections[which]]
+        return found, sections
 
     def _changed(
-        self, changes: list[dict[int, Bundle]], places: list[tuple[int, int]]
+        self, changes: list[Change], places: list[tuple[int, int]]
     ) -> tuple[Floats, Floats, list[tuple[Shape, Shape]]]:
         """The three sums, the rows and the shapes of the changed bundles, updated by the groups added or removed."""
-        groups: list[Choice] = []
-        signs: list[int] = []
-        first: list[int] = []  # per place, the index of its first group in `groups`
-        shapes: list[tuple[Shape, Shape]] = []
-        for plan, spot in places:
-            old, new = self.plans[plan][spot], changes[plan][spot]
-            gone, come = set(old).difference(new), set(new).difference(old)
-            first.append(len(groups))
-            groups += [group for group in old if group in gone] + [group for group in new if group in come]
-            signs += [-1] * len(gone) + [1] * len(come)
-            shapes.append(self._choices.shapes(new) if new else (_EMPTY, _EMPTY))
+        edits = [changes[plan][spot] for plan, spot in places]
+        groups = [group for edit in edits if edit.bundle for part in edit[1:] for group in part]
+        spoken = self._choices.speaks(groups)
         n = np.array([self._choices.facts(group).rows for group in groups], dtype=np.float64)
-        signed = np.array(signs, dtype=np.float64)
-        spoken = self._choices.speaks(groups) * signed[:, None]
+        values = np.stack([n, np.ones(len(n)), 1 / n])
         plans, spots = (np.array(each) for each in zip(*places, strict=True))
-        sums = self._sums[plans, spots]
-        for which, value in enumerate((n, None, 1 / n)):
-            sums[:, which] += np.add.reduceat(spoken if value is None else spoken * value[:, None], first)
-        rows = self._rows[plans, spots] + np.add.reduceat(n * signed, first)
+        sums, rows = self._sums[plans, spots], self._rows[plans, spots]
+        shapes, end = [], 0
+        for at, edit in enumerate(edits):
+            if not edit.bundle:
+                sums[at], rows[at] = 0.0, 0.0
+                shapes.append((_EMPTY, _EMPTY))
+                continue
+            first, come, end = end, end + len(edit.gone), end + len(edit.gone) + len(edit.come)
+            values[:, first:come] *= -1
+            sums[at] += values[:, first:end] @ spoken[first:end]
+            rows[at] += values[0, first:end].sum()
+            shapes.append(self._choices.shapes(edit.bundle))
         return np.maximum(sums, 0.0), rows, shapes
 
-    def _taken(self, changes: list[dict[int, Bundle]], errors: Floats, temperature: float) -> NDArray[np.bool_]:
+    def _taken(self, changes: list[Change], errors: Floats, temperature: float) -> NDArray[np.bool_]:
         """Which changes are accepted: those that lower the error, and others by chance.
 
         The plans differ in temperature by up to a factor of 8.
@@ -391,8 +395,3 @@ class Population:
         self.errors, self._shares, self._precisions = optimal_shares(
             self.says, self._choices.importance, self._shares, _ROUNDS
         )
-
-
-def _real(plan: list[Bundle], change: dict[int, Bundle]) -> dict[int, Bundle]:
-    """A change without the bundles that it leaves as they are."""
-    return {place: bundle for place, bundle in change.items() if set(bundle) != set(plan[place])}

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.accuracy.structure import WorkloadIndex
-from privcube.algebra.lattice import Floats
+from privcube.algebra.lattice import Floats, Integers
 from privcube.algebra.section import log_volume
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup, part_rows
@@ -106,6 +106,8 @@ class Choices:
         self._facts: dict[Choice, Facts] = {}
         self._slices: dict[int, int] = {}
         self._volumes: dict[int, Floats] = {}
+        self._spreads: dict[frozenset[tuple[int, int]], float] = {}
+        self._told: dict[int, Integers] = {}
         self._spoken: dict[Choice, NDArray[np.bool_]] = {}
 
     @property
@@ -187,10 +189,11 @@ class Choices:
 
     def shapes(self, bundle: Sequence[Choice]) -> tuple[Shape, Shape]:
         """The shape of a bundle under max-norm noise, and on its section."""
+        facts = [self._facts.get(choice) or self.facts(choice) for choice in bundle]
         shared = -1
-        for choice in bundle:
-            shared &= self.facts(choice).shared
-        return self.shapes_of(shared, [self.facts(choice) for choice in bundle])
+        for fact in facts:
+            shared &= fact.shared
+        return self.shapes_of(shared, facts)
 
     def shapes_of(self, shared: int, facts: Sequence[Facts]) -> tuple[Shape, Shape]:
         """The shapes of a bundle whose groups share these levels and have these facts; equal if it has no section."""
@@ -201,8 +204,16 @@ class Choices:
             return whole, whole
         free = sum([fact.rows for fact in facts if fact.must]) / slices
         dimension = 1 + sum(cells) - len(cells) + free
-        total = 1 / (slices * (dimension + 1) * (dimension + 2) * float(_spread(self._volume(cells))))
+        total = 1 / (slices * (dimension + 1) * (dimension + 2) * self._spread(cells))
         return whole, Shape(slices, dimension, shared, total)
+
+    def _spread(self, cells: Sequence[int]) -> float:
+        """E t^2 on the section of groups of these sizes, cached."""
+        key = frozenset(Counter(cells).items())
+        found = self._spreads.get(key)
+        if found is None:
+            found = self._spreads[key] = float(_spread(self._volume(cells)))
+        return found
 
     def shapes_with(
         self, shared: int, own: Sequence[Facts], more: Sequence[Facts]
@@ -223,7 +234,8 @@ class Choices:
                 slices = self.slices_of(both)
                 cells = [fact.rows // slices for fact in own if not fact.must and fact.rows > slices]
                 free = sum([fact.rows for fact in own if fact.must])
-                before[both] = slices, cells, sum([fact.rows for fact in own]), free, self._volume(cells)
+                volume = self._volume(cells) if max(cells, default=0) <= LARGEST_SECTION else _T  # if too large: unused
+                before[both] = slices, cells, sum([fact.rows for fact in own]), free, volume
             slices, cells, all_rows, free, volume = before[both]
             whole = Shape(slices, (all_rows + rows) / slices, -1, 0.0)
             added = 0 if contrast or rows <= slices else rows // slices
@@ -231,7 +243,7 @@ class Choices:
             if count >= 2 and largest <= LARGEST_SECTION and whole.dimension <= MOST_ON_SECTION:
                 dimension = 1 + sum(cells) + added - count + (free + (rows if contrast else 0)) / slices
                 sections.append((len(found), Shape(slices, dimension, both, 0.0)))
-                logs.append(volume + self._volume([added]) if added else volume)
+                logs.append(volume + self._volume_of(added) if added else volume)
             found.append((whole, whole))
         if sections:
             for (at, shape), spread in zip(sections, _spread(np.array(logs)).tolist(), strict=True):
@@ -243,18 +255,25 @@ class Choices:
         """The logarithm of the density of t on the section of groups of these sizes."""
         logs = np.zeros_like(_T)
         for size, groups in Counter(cells).items():
-            if size not in self._volumes:
-                self._volumes[size] = log_volume(size, _T)
-            logs += groups * self._volumes[size]
+            logs += groups * self._volume_of(size)
         return logs
 
-    def told(self, masks: Sequence[int]) -> NDArray[np.bool_]:
-        """Mask x residual: whether the residual has no levels beyond the mask; never for a mask of -1."""
-        yes = np.ones((len(masks), self.residuals), dtype=bool)
-        for word, residuals in enumerate(self._words):
-            yes &= (residuals & ~_word(masks, word)) == 0
-        yes[[mask == -1 for mask in masks]] = False
-        return yes
+    def _volume_of(self, size: int) -> Floats:
+        """The logarithm of the volume of the sections of one group, cached."""
+        found = self._volumes.get(size)
+        if found is None:
+            found = self._volumes[size] = log_volume(size, _T)
+        return found
+
+    def told(self, mask: int) -> Integers:
+        """The residuals that have no levels beyond the mask, cached."""
+        found = self._told.get(mask)
+        if found is None:
+            yes = np.ones(self.residuals, dtype=bool)
+            for word, residuals in enumerate(self._words):
+                yes &= (residuals & ~_word([mask], word)[0]) == 0
+            found = self._told[mask] = np.flatnonzero(yes)
+        return found
 
     def strengths_of(self, bundle: Sequence[Choice], section: bool) -> Floats:
         """W of one bundle, under max-norm noise or on its section."""
@@ -262,11 +281,13 @@ class Choices:
 
     def strengths(self, sums: Floats, shapes: Sequence[Shape]) -> Floats:
         """W of bundles from their three sums and their shapes; 0 if a bundle is empty."""
-        slices, dimension, _, total = (np.array(each, dtype=np.float64)[:, None] for each in zip(*shapes, strict=True))
-        found = (sums[:, 0] / slices**2 + 3 * sums[:, 1] / slices + 2 * sums[:, 2]) / (
-            2 * (dimension + 1) * (dimension + 2)
-        )
-        return np.where(self.told([shape.told for shape in shapes]), total, found)
+        slices, dimension = np.array([shape[:2] for shape in shapes]).reshape(-1, 2).T
+        parts = np.stack([1 / slices**2, 3 / slices, np.full(len(shapes), 2.0)], axis=1)
+        found = np.matmul((parts / (2 * (dimension + 1) * (dimension + 2))[:, None])[:, None], sums)[:, 0]
+        for at, shape in enumerate(shapes):
+            if shape.told != -1:
+                found[at, self.told(shape.told)] = shape.total
+        return np.asarray(found)
 
     def group(self, choice: Choice) -> QueryGroup:
         """The query group of a choice."""

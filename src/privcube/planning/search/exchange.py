@@ -14,7 +14,7 @@ See THEORY section 3.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -47,7 +47,7 @@ def exchanged(
     choices: Choices,
     plan: Sequence[Lawful],
     fixed: Floats,
-    pool: Sequence[Choice],
+    pool: Iterable[Choice],
     seconds: float,
     check: Check = never,
 ) -> tuple[float, list[Lawful]]:
@@ -55,11 +55,12 @@ def exchanged(
 
     `fixed` has the strengths of bundles that stay whatever happens, one per row.
     """
-    pool = pool[: max(1, int((seconds / _JOINS - _JOIN) / (ENTRY * choices.residuals + _OF_POOL)))]
+    pool = list(islice(pool, max(1, int((seconds / _JOINS - _JOIN) / (ENTRY * choices.residuals + _OF_POOL)))))
     join = _JOIN + len(pool) * (ENTRY * choices.residuals + _OF_POOL)
     speaks = choices.speaks(pool)
     bundles, kept = list(plan), len(fixed)
-    error, shares, says = _settled(choices, bundles, fixed, np.ones(kept + len(bundles)))
+    says = np.concatenate([fixed, *(choices.strengths_of(*each)[None] for each in bundles)])
+    error, shares = _settled(choices, says, np.ones(kept + len(bundles)))
     untried = _ones_and_pairs(shares[kept:])
     while seconds > 0 and (gone := next(untried, None)) is not None:
         check()
@@ -73,26 +74,30 @@ def exchanged(
         fitting = fitted(choices, pool, speaks, shares[left] ** 2 @ says[left], share, most)
         seconds -= join * (len(fitting.bundle) + 1) + SETTLING * says.size
         others = [*(bundles[at] for at in stay), fitting]
-        tried = _settled(choices, others, fixed, np.append(shares[left], share))
+        other_says = np.concatenate([says[left], choices.strengths_of(*fitting)[None]])
+        tried = _settled(choices, other_says, np.append(shares[left], share))
         if tried[0] < error * (1 - _LEAST_GAIN):
             worth = np.flatnonzero(tried[1][kept:] > _LEAST_SHARE)
             bundles = [others[at] for at in worth]
             left = np.concatenate([np.arange(kept), kept + worth])
-            error, shares, says = _settled(choices, bundles, fixed, tried[1][left])
+            says = other_says[left]
+            error, shares = _settled(choices, says, tried[1][left])
             untried = _ones_and_pairs(shares[kept:])
     return error, bundles
 
 
-def nearby(choices: Choices, groups: Iterable[Choice]) -> list[Choice]:
+def nearby(choices: Choices, groups: Iterable[Choice]) -> Iterator[Choice]:
     """The groups, followed by all that differ from one of them on a single axis."""
-    own = list(dict.fromkeys(groups))
-    other = (
-        (*group[:axis], option, *group[axis + 1 :])
-        for group in own
-        for axis, options in enumerate(choices.options)
-        for option in range(len(options))
-    )
-    return list(dict.fromkeys([*own, *other]))
+    own = dict.fromkeys(groups)
+    yield from own
+    seen = set(own)
+    for group in own:
+        for axis, options in enumerate(choices.options):
+            for option in range(len(options)):
+                other = (*group[:axis], option, *group[axis + 1 :])
+                if other not in seen:
+                    seen.add(other)
+                    yield other
 
 
 def fitted(
@@ -126,13 +131,10 @@ def fitted(
     return Lawful([pool[at] for at in taken], section)
 
 
-def _settled(
-    choices: Choices, bundles: Sequence[Lawful], fixed: Floats, shares: Floats
-) -> tuple[float, Floats, Floats]:
-    """The error, the settled shares and the strengths of a plan, those of fixed bundles first."""
-    says = np.concatenate([fixed, *(choices.strengths_of(*each)[None] for each in bundles)])
+def _settled(choices: Choices, says: Floats, shares: Floats) -> tuple[float, Floats]:
+    """The error and the settled shares of bundles of these strengths."""
     errors, found, _ = optimal_shares(says[None], choices.importance, (shares / shares.sum())[None], _SETTLED)
-    return float(errors[0]), found[0], says
+    return float(errors[0]), found[0]
 
 
 def _ones_and_pairs(shares: Floats) -> Iterator[Integers]:

@@ -1,17 +1,27 @@
 """Random changes that a search offers to a plan: the moves of the annealing. Zone: PUBLIC.
 
-A plan is a list of bundles; empty ones are free places. A change maps places to their new bundles and is empty if the
-move drawn is impossible. The generator is seeded and decides about public plans only.
+A plan is a list of bundles; empty ones are free places. A change maps places to their new bundles, with what left and
+what joined them, and is empty if the move drawn is impossible. The generator is seeded and decides about public plans
+only.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from typing import NamedTuple
 
 from privcube.planning.search.closed_form import Bundle, Choice, Choices
 
-Change = dict[int, Bundle]
+
+class Edit(NamedTuple):
+    """A bundle that a change leaves behind, and the groups that left and joined it."""
+
+    bundle: Bundle
+    gone: Bundle
+    come: Bundle
+
+
+Change = dict[int, Edit]
 
 
 class Moves:
@@ -19,6 +29,9 @@ class Moves:
 
     def __init__(self, choices: Choices, generator: random.Random, most_rows: int) -> None:
         self._choices, self._random, self._most_rows = choices, generator, most_rows
+        parts = [[option.part for option in options] for options in choices.options]
+        self._kinds = [[None if part is None else part.kind for part in own] for own in parts]
+        self._levels = [[0 if part is None else part.level for part in own] for own in parts]
 
     def fits(self, group: Choice) -> bool:
         """Whether a group has at most the allowed number of rows."""
@@ -29,31 +42,35 @@ class Moves:
         draw = self._random
         used = [place for place, bundle in enumerate(plan) if bundle]
         if not used:  # a Gram bundle alone
-            return {0: [self._neighbor(self._neighbor((0,) * len(self._choices.options)))]}
+            first = [self._neighbor(self._neighbor((0,) * len(self._choices.options)))]
+            return {0: Edit(first, [], first)}
         place = draw.choice(used)
         group = draw.choice(plan[place])
         kind = draw.random()
-        changes: tuple[tuple[float, Callable[[], Change]], ...] = (  # cumulative probabilities, chosen empirically
-            (0.40, lambda: self._alter(plan, place, group)),
-            (0.50, lambda: self._drop(plan, place, group, used)),
-            (0.65, lambda: self._add(plan, used, group)),
-            (0.82, lambda: self._move(plan, place, group, used)),
-            (0.87, lambda: self._merge(plan, place, used)),
-            (0.92, lambda: self._slice(plan, place)),
-            (1.00, lambda: self._unite(plan, place, group, used)),
-        )
-        return next(make for bound, make in changes if kind < bound)()
+        if kind < 0.40:  # cumulative probabilities, chosen empirically
+            return self._alter(plan, place, group)
+        if kind < 0.50:
+            return self._drop(plan, place, group, used)
+        if kind < 0.65:
+            return self._add(plan, used, group)
+        if kind < 0.82:
+            return self._move(plan, place, group, used)
+        if kind < 0.87:
+            return self._merge(plan, place, used)
+        if kind < 0.92:
+            return self._slice(plan, place)
+        return self._unite(plan, place, group, used)
 
     def _alter(self, plan: list[Bundle], place: int, group: Choice) -> Change:
         other = self._neighbor(group)
         if not self.fits(other) or other in plan[place]:
             return {}
-        return {place: [other if each == group else each for each in plan[place]]}
+        return {place: Edit([other if each == group else each for each in plan[place]], [group], [other])}
 
     def _drop(self, plan: list[Bundle], place: int, group: Choice, used: list[int]) -> Change:
         if len(used) == 1 and len(plan[place]) == 1:
             return {}
-        return {place: [each for each in plan[place] if each != group]}
+        return {place: Edit([each for each in plan[place] if each != group], [group], [])}
 
     def _add(self, plan: list[Bundle], used: list[int], group: Choice) -> Change:
         other = self._neighbor(group)
@@ -63,7 +80,7 @@ class Moves:
         place = free[0] if free and self._random.random() < 0.5 else self._random.choice(used)
         if not self.fits(other) or other in plan[place]:
             return {}
-        return {place: [*plan[place], other]}
+        return {place: Edit([*plan[place], other], [], [other])}
 
     def _move(self, plan: list[Bundle], place: int, group: Choice, used: list[int]) -> Change:
         free = [at for at, bundle in enumerate(plan) if not bundle]
@@ -71,22 +88,28 @@ class Moves:
         there = free[0] if free and not alone and self._random.random() < 0.3 else self._random.choice(used)
         if there == place or group in plan[there]:
             return {}
-        return {place: [each for each in plan[place] if each != group], there: [*plan[there], group]}
+        rest = [each for each in plan[place] if each != group]
+        return {place: Edit(rest, [group], []), there: Edit([*plan[there], group], [], [group])}
 
     def _merge(self, plan: list[Bundle], place: int, used: list[int]) -> Change:
         there = self._random.choice(used)
         if there == place:
             return {}
-        return {place: [], there: list(dict.fromkeys([*plan[there], *plan[place]]))}
+        known = set(plan[there])
+        come = [group for group in plan[place] if group not in known]
+        change = {place: Edit([], plan[place], [])}
+        return {**change, there: Edit([*plan[there], *come], [], come)} if come else change
 
     def _slice(self, plan: list[Bundle], place: int) -> Change:
         """Give all groups of a bundle the same option on an axis: half of the time any, else nothing."""
         axis = self._random.randrange(len(self._choices.options))
         option = self._random.randrange(len(self._choices.options[axis])) if self._random.random() < 0.5 else 0
         others = list(dict.fromkeys((*group[:axis], option, *group[axis + 1 :]) for group in plan[place]))
-        if set(others) == set(plan[place]) or not all(map(self.fits, others)):
+        before, after = set(plan[place]), set(others)
+        if after == before or not all(map(self.fits, others)):
             return {}
-        return {place: others}
+        gone = [group for group in plan[place] if group not in after]
+        return {place: Edit(others, gone, [group for group in others if group not in before])}
 
     def _unite(self, plan: list[Bundle], place: int, group: Choice, used: list[int]) -> Change:
         """Replace two groups by one that covers what both cover."""
@@ -99,18 +122,19 @@ class Moves:
         ])  # fmt: skip
         if union in (group, other) or not self.fits(union):
             return {}
-        change = {there: [each for each in plan[there] if each != other]}
-        rest = [each for each in change.get(place, plan[place]) if each != group]
-        change[place] = rest if union in rest else [*rest, union]
+        change = {there: Edit([each for each in plan[there] if each != other], [other], [])}
+        left, gone = change[place][:2] if place == there else (plan[place], [])
+        rest = [each for each in left if each != group]
+        come = [] if union in rest else [union]
+        change[place] = Edit([*rest, *come], [*gone, group], come)
         return change
 
     def _wider(self, axis: int, one: int, other: int) -> int:
         """An option that covers what two options cover: the cells of the finer level, unless the two are equal."""
         if one == other:
             return one
-        options = self._choices.options[axis]
-        level = max(part.level if (part := options[at].part) else 0 for at in (one, other))
-        return next(at for at, option in enumerate(options) if option.part and option.part.level == level)
+        levels = self._levels[axis]
+        return levels.index(max(levels[one], levels[other]))
 
     def _neighbor(self, group: Choice) -> Choice:
         """A group with another option on one axis, or with one axis exchanged for another."""
@@ -124,9 +148,8 @@ class Moves:
                 return group
             gone, come = draw.choice(there), draw.choice(absent)
             changed[gone] = 0
-            alike = [
-                at for at, option in enumerate(options[come]) if _kind(option) == _kind(options[gone][group[gone]])
-            ]
+            kind = self._kinds[gone][group[gone]]
+            alike = [at for at, other in enumerate(self._kinds[come]) if other == kind]
             changed[come] = draw.choice(alike) if alike else draw.randrange(1, max(2, len(options[come])))
             if changed[come] >= len(options[come]):
                 return group
@@ -138,8 +161,3 @@ class Moves:
         else:
             changed[axis] = draw.randrange(1, len(options[axis]))
         return tuple(changed)
-
-
-def _kind(option: object) -> str | None:
-    part = getattr(option, "part", None)
-    return part.kind if part is not None else None

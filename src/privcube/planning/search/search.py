@@ -79,7 +79,7 @@ def search_plan(
     check = partial(progress, PLANNING, 0, 1) if also else never
     known = _clusters(workload, guarantee, frame)
     known += template(choices, _TEMPLATE * part * seconds_of(options.effort), check)
-    simple = starts(choices, workload, coverings, known, check)
+    simple = starts(choices, workload, coverings, part * _STARTS[options.effort], known, check)
     before = [[_start_of(choices, made)] for made in also]
     time_for_starts = max(_LEAST_FOR_STARTS, part * _STARTS[options.effort])
     by_law = ranked(choices, [_with_laws(choices, bundles) for bundles in simple], time_for_starts, check)

@@ -24,6 +24,7 @@ from math import log, prod
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privcube.algebra.lattice import Integers
 from privcube.model.groups import QueryGroup, cells_groups
@@ -36,18 +37,25 @@ MOST_GROUPS: Final = 3_000  # groups of residuals, or tables compared in pairs; 
 MOST_ENTRIES: Final = 2_000_000  # bundles times residuals of a start: 16 MB per plan
 _MOST_COVERED: Final = 1_500  # tables; greedy coverings of more take too long
 _TRIES: Final = 2  # random growths per table of a covering, of which the best is kept
+_GROWTH: Final = 100e-6  # price in seconds of a growth,
+_GROWTH_OF_ENTRY: Final = 3e-9  # and of tables times axes in it
 _ORDERS: Final = (1, 2, 3, 4, 5)  # of projective spaces: 1 and the four smallest prime powers
-_FOUR: Final = ((0, 0, 0, 0), (0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2))  # products in the field of four elements
+_FOUR: Final = np.array([[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 3, 1], [0, 3, 1, 2]])  # products in the field of four
+_NO_LEVEL: Final = 2**15 - 1  # above all levels
 
 
 def starts(
     choices: Choices,
     workload: Workload,
     coverings: int,
+    seconds: float,
     also: Iterable[Iterable[Iterable[QueryGroup]]] = (),
     check: Check = never,
 ) -> list[list[Bundle]]:
-    """Plans to start from; `coverings` is the number of greedy coverings, `also` are further plans to include."""
+    """Plans to start from; `also` are further plans to include.
+
+    There are so many greedy coverings, or as many as can be made in these seconds.
+    """
     wanted = list(dict.fromkeys(choices.choice(group) for group in cells_groups(choices.frame, workload)))
     largest = _largest(wanted)
     base = tuple(np.array(wanted).max(axis=0).tolist())
@@ -57,7 +65,7 @@ def starts(
     if choices.residuals <= MOST_GROUPS:
         residuals = residual_groups(choices)
         found += [residuals, _in_slices(residuals, wanted)]
-    for cover in itertools.chain(_designs(choices, largest), _coverings(choices, largest, coverings)):
+    for cover in itertools.chain(_designs(choices, largest), _coverings(choices, largest, coverings, seconds)):
         check()
         found += [[[table] for table in cover], [cover], stars(choices, cover)]
     limit = max(MOST_ROWS, *(choices.facts(table).rows for table in wanted))
@@ -115,7 +123,7 @@ def _in_slices(residuals: Sequence[Bundle], tables: Sequence[Choice]) -> list[Bu
 # Coverings
 
 
-def _coverings(choices: Choices, tables: Sequence[Choice], count: int) -> Iterator[list[Choice]]:
+def _coverings(choices: Choices, tables: Sequence[Choice], count: int, seconds: float) -> Iterator[list[Choice]]:
     """Greedy coverings by tables of limited size, for several limits from the size of the largest wanted table up."""
     if len(tables) > _MOST_COVERED:
         return
@@ -124,7 +132,11 @@ def _coverings(choices: Choices, tables: Sequence[Choice], count: int) -> Iterat
     most = min(MOST_ROWS, prod(sizes[-1] for sizes in choices.frame.sizes), 4096 * least)
     for number in range(count):
         limit = least * (most / least) ** (number % 8 / 8)
-        yield _cover(choices, np.array(tables), limit * (1 + 1e-9), generator)
+        cover = _cover(choices, np.array(tables), limit * (1 + 1e-9), generator)
+        yield cover
+        seconds -= len(cover) * _TRIES * (_GROWTH + _GROWTH_OF_ENTRY * np.size(tables))
+        if seconds < 0:
+            return
 
 
 def _cover(choices: Choices, tables: Integers, limit: float, generator: random.Random) -> list[Choice]:
@@ -141,24 +153,25 @@ def _cover(choices: Choices, tables: Integers, limit: float, generator: random.R
 def _grown(choices: Choices, left: Integers, limit: float, generator: random.Random) -> Integers:
     """A random table that is left, with axes added as long as it stays within the limit."""
     choice = left[generator.randrange(len(left))].copy()
+    rows, by_axis = choices.facts(tuple(choice.tolist())).rows, left.T.astype(np.int16, order="C")
     while True:
-        missing = left > choice
-        short_of = missing.sum(axis=1)
-        gain = missing[short_of == 1].sum(axis=0) + 0.1 * missing[short_of == 2].sum(axis=0)
+        missing = by_axis > choice[:, None]
+        short_of = missing.sum(axis=0, dtype=np.int16)
+        short_by = np.stack([short_of == 1, short_of == 2], axis=1).astype(np.float32)
+        gains = (missing.astype(np.float32) @ short_by).astype(np.float64) @ [1.0, 0.1]
+        levels = np.where(missing, by_axis, _NO_LEVEL).min(axis=1).tolist()
         best, most = None, 0.0
-        for axis in np.flatnonzero(gain).tolist():
-            level = int(left[missing[:, axis], axis].min())
-            grown = choice.copy()
-            grown[axis] = level
-            facts = choices.facts(tuple(grown.tolist()))
-            if facts.rows <= limit:
-                growth = log(facts.rows / choices.facts(tuple(choice.tolist())).rows) or 1.0
-                value = float(gain[axis]) / growth * (1 + 0.2 * generator.random())
-                if value > most:
-                    best, most = grown, value
+        for axis, gain in enumerate(gains.tolist()):
+            if gain:
+                options = choices.options[axis]
+                grown = rows // options[choice[axis]].rows * options[levels[axis]].rows
+                if grown <= limit:
+                    value = gain / (log(grown / rows) or 1.0) * (1 + 0.2 * generator.random())
+                    if value > most:
+                        best, most, next_rows = axis, value, grown
         if best is None:
             return np.asarray(choice)
-        choice = best
+        choice[best], rows = levels[best], next_rows
 
 
 def _designs(choices: Choices, tables: Sequence[Choice]) -> Iterator[list[Choice]]:
@@ -195,17 +208,16 @@ def _projective_space(dimension: int, q: int) -> tuple[int, tuple[frozenset[int]
         all_points = frozenset(range(dimension + 1))
         return len(all_points), tuple(all_points - {left_out} for left_out in sorted(all_points))
     vectors = itertools.product(range(q), repeat=dimension + 1)
-    normal = [vector for vector in vectors if next((x for x in vector if x), 0) == 1]
-    first = normal[0]
-    order = sorted(normal, key=lambda point: _meets(first, point, q))
-    planes = [frozenset(at for at, point in enumerate(order) if _meets(plane, point, q)) for plane in normal]
+    normal = np.array([vector for vector in vectors if next((x for x in vector if x), 0) == 1])
+    on_first = _meet(normal[:1], normal, q)[0]
+    order = normal[np.argsort(on_first, kind="stable")]
+    planes = [frozenset(np.flatnonzero(points).tolist()) for points in _meet(normal, order, q)]
     return len(order), tuple(planes)
 
 
-def _meets(plane: Sequence[int], point: Sequence[int], q: int) -> bool:
+def _meet(planes: Integers, points: Integers, q: int) -> NDArray[np.bool_]:
+    """Plane x point: whether they meet."""
     if q != 4:
-        return sum(a * x for a, x in zip(plane, point, strict=True)) % q == 0
-    total = 0
-    for a, x in zip(plane, point, strict=True):
-        total ^= _FOUR[a][x]
-    return total == 0
+        return np.asarray(planes @ points.T % q == 0)
+    products = _FOUR[planes[:, None, :], points[None, :, :]]
+    return np.asarray(np.bitwise_xor.reduce(products, axis=2) == 0)

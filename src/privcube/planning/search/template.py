@@ -18,7 +18,7 @@ See THEORY section 3.2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from math import inf, log, prod
 from typing import Final
@@ -124,21 +124,25 @@ class Template:
 def _above(values: Floats) -> Floats:
     """For every choice of levels, the sum over all choices that are at least as fine on every axis."""
     found = values.copy()
-    for axis, count in enumerate(values.shape):
-        lines = np.moveaxis(found, axis, 0)
-        for level in range(count - 1, 0, -1):
-            lines[level - 1] += lines[level]
+    for lines in _lines(found):
+        for level in range(lines.shape[1] - 1, 0, -1):
+            lines[:, level - 1] += lines[:, level]
     return found
 
 
 def _below(values: Floats) -> Floats:
     """For every choice of levels, the sum over all choices that are at most as fine on every axis."""
     found = values.copy()
-    for axis, count in enumerate(values.shape):
-        lines = np.moveaxis(found, axis, 0)
-        for level in range(1, count):
-            lines[level] += lines[level - 1]
+    for lines in _lines(found):
+        for level in range(1, lines.shape[1]):
+            lines[:, level] += lines[:, level - 1]
     return found
+
+
+def _lines(values: Floats) -> Iterator[Floats]:
+    """For every axis a view of the values with that axis in the middle, the axes before and after it joined."""
+    for axis, count in enumerate(values.shape):
+        yield values.reshape(prod(values.shape[:axis]), count, -1)
 
 
 def _group(levels: Sequence[int]) -> QueryGroup:
