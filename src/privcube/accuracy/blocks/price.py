@@ -2,10 +2,10 @@
 
 Nothing here uses `privcube.model.matrices.block_price`, which sets the noise. A Helmert row with j ones and one -j is
 written out entry by entry, over the weight of the noise on it; its products over the first and last cell of an
-attribute are summed as fractions. (They are the same for any two cells, as tests see.) Every attribute contributes a
-factor to the product of two columns of a block, so the extremes over records come from the extremes of each factor.
-Matrices are read column by column as whole numbers. All pairs of columns are worked out; of large matrices some, and
-for all others the price that set the noise is taken.
+attribute are summed as fractions. (They are the same for all cells and for any two, as tests see.) Every attribute
+contributes a factor to the product of two columns of a block, so the extremes over records come from the extremes of
+each factor. Matrices are read column by column as whole numbers. All pairs of columns are worked out; of large matrices
+some, and for all others the price that set the noise is taken.
 
 See THEORY sections 12.1 and 13.
 """
@@ -121,8 +121,8 @@ def _factor(frame: Frame, block: Block) -> _Factor:
 
 @lru_cache(maxsize=256)
 def _of_attribute(cells: int) -> _Factor:
-    first, across, last = (_product(cells, *pair) for pair in ((0, 0), (0, cells - 1), (cells - 1, cells - 1)))
-    return _Factor(max(first, last), min(first, across, last), max(first, across, last))
+    own, across = _product(cells, 0, 0), _product(cells, 0, cells - 1)
+    return _Factor(own, min(own, across), max(own, across))
 
 
 def _product(cells: int, one: int, other: int) -> Fraction:
