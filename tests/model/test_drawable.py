@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from privcube import Plan, PureDP, Schema, Workload, plan
+from privcube import Measure, Plan, PureDP, Schema, Workload, plan
+from privcube.model.frame import Frame
+from privcube.model.groups import MatrixGroup
 from privcube.model.noise import drawable as module
-from privcube.model.noise.drawable import drawable
+from privcube.model.noise.drawable import drawable, fine_laws
 from privcube.model.slices import largest_scale
 
 
@@ -38,3 +40,19 @@ def test_noise_of_too_many_rows_or_of_one_group_stays_as_it_is(monkeypatch: pyte
     assert drawable(wide) is wide
     alone = plan(Workload.all_kway(Schema.from_sizes({"a": 3}), 1), PureDP("0.00001"), "search")
     assert drawable(alone) is alone
+
+
+def test_groups_without_parts_in_common_that_are_few_are_rounded() -> None:
+    """Steps of 10^6 and of 10^6 - 1 have 10^12 parts in common; a group alone has its own, and other laws need none."""
+    schema = Schema([Measure("x", low=0, high=10**6, step=1), Measure("y", low=0, high=10**6 - 1, step=1)])
+    frame = Frame(schema, "natural")
+    groups = [MatrixGroup((name,), ((1, 0), (0, 1))) for name in ("x", "y", "x", "y")]
+    both = MatrixGroup(("x", "y"), ((1, 0, 0, 1),))  # which is too many parts by itself
+    assert fine_laws(frame, groups, [[0, 1], [2], [3]], ["max_norm"] * 3) == [
+        "rounded_max_norm",
+        "max_norm",
+        "max_norm",
+    ]
+    assert fine_laws(frame, groups, [[0, 2], [1, 3]], ["max_norm"] * 2) == ["max_norm"] * 2
+    assert fine_laws(frame, groups, [[0, 1], [2, 3]], ["section", "gram"]) == ["section", "gram"]
+    assert fine_laws(frame, [both], [[0]], ["max_norm"]) == ["max_norm"]

@@ -69,6 +69,15 @@ def test_measures_that_make_no_sense_are_refused(declared: dict, said: str) -> N
         Measure("pay", **declared)
 
 
+def test_a_grid_is_declared_by_the_knots_between_its_ends() -> None:
+    grid = Grid(low=0, high=4, step="0.5", knots=[4, 0, 3, 1])
+    assert grid.document == {"low": "0", "high": "4", "step": "0.5", "knots": ["1", "3"]}
+    assert Grid(low=0, high=4, step=1).document == {"low": "0", "high": "4", "step": "1"}
+    assert len(Grid(low=0, high=1_001, step=1, knots=range(1, 1_001)).knots) == 1_002
+    with pytest.raises(errors.SchemaError, match="at most 1,000 numbers"):
+        Grid(low=0, high=1_002, step=1, knots=range(1, 1_002))
+
+
 def test_a_measure_has_no_levels_and_no_order() -> None:
     with pytest.raises(errors.SchemaError, match="neither for a measure"):
         Attribute("pay", grid=Grid(low=0, high=1, step=1), ordered=True)
@@ -185,6 +194,11 @@ def test_parts_of_a_bundle_are_common_ones_and_bounded() -> None:
     assert parts_of_groups(made.frame, made.groups, bundles, ["max_norm"] * 3) == (10, 1, 10, 10)
     rounded = ["rounded_max_norm", "max_norm", "max_norm"]
     assert parts_of_groups(made.frame, made.groups, bundles, rounded) == (64, 1, 70, 10)
+    assert parts_of_groups(Frame(Schema.from_sizes({"a": 2}), "natural"), made.groups[:1], [(0,)], ["max_norm"]) == (1,)
+    fine = Schema([Measure(name, low=0, high=2**17, step=1) for name in "xy"])
+    cells = [MatrixGroup((name,), ((1, 0), (0, 1))) for name in "xy"]
+    both = MatrixGroup(("x", "y"), ((1, 0, 0, 1),))
+    assert parts_of_groups(Frame(fine, "natural"), [*cells, both], [(0, 1, 2)], ["max_norm"]) == (LARGEST_PARTS,) * 3
     fine = Schema([Measure(name, low=0, high=10**6, step=1) for name in "abc"])
     with pytest.raises(errors.PlanError, match=f"at most {LARGEST_PARTS:,} parts"):
         plan(Workload.tables(fine, ["a", "b", "c"]), PureDP(1), "base_counts")
