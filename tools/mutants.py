@@ -122,8 +122,9 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
         )
     },
     **{
-        f"sensitive/ledger/{module}.py": tuple(
-            f"ledger/test_{name}.py" for name in ("account", "names", "stores", "files")
+        f"sensitive/ledger/{module}.py": (
+            *(f"ledger/test_{name}.py" for name in ("account", "names", "stores", "files")),
+            "cli/test_python_ledger.py",
         )
         for module in ("account", "durable", "names", "sqlite")
     },

@@ -599,6 +599,7 @@ def test_shapes_and_sums() -> None:
         assert np.abs(rows.sum(axis=1) - many[0][:, 0]).max() <= (n + 1) / 2
     assert len(section_slices(Fraction(1), [3], [], 0)[1]) == 0
     assert not any(rows.any() for rows in section_noise(Fraction(1, 10**15), bound, free))
+    assert all(rows.any() for rows in section_noise(Fraction(10**12), bound, free))
 
 
 def test_many_draws_are_worked_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -624,7 +625,9 @@ def test_the_same_words_give_the_same_noise() -> None:
     assert all((one == two).all() for one, two in zip(*drawn, strict=True))
 
 
-@pytest.mark.parametrize("scale", [Fraction(0), Fraction(-1), Fraction(10**13), Fraction(1, 10**16), 1.0, 5, None])
+@pytest.mark.parametrize(
+    "scale", [Fraction(0), Fraction(-1), Fraction(10**12 + 1), Fraction(1, 10**15 + 1), 1.0, 5, None]
+)
 def test_scales_refused(scale: Any, script: Any) -> None:
     with pytest.raises(GuaranteeError, match=r"^noise scale: expected a fraction from 1e-15 to 1e12, given "):
         section_noise(scale, [3], [], script([]))
