@@ -234,14 +234,19 @@ class Wrong:
         pass
 
     def count(self, request, progress=silent) -> ExactCounts:
-        shapes = {names: [SCHEMA[name].cells for name in names] for names in request.tables}
+        schema = request.schema
+        shapes = {names: [schema[name].cells for name in names] for names in request.tables}
         return ExactCounts(
-            SCHEMA, {names: np.full(shape, 5 + len(shape), dtype=np.int64) for names, shape in shapes.items()}
+            schema, {names: np.full(shape, 5 + len(shape), dtype=np.int64) for names, shape in shapes.items()}
         )
 
 
-def test_an_engine_that_does_not_divide_is_refused() -> None:
-    made = plan(Workload.tables(SCHEMA, ["a x x"]), PureDP(1), "marginals")
+HALVES = Schema([Attribute("a", size=2), Measure("x", low=0, high=2, step=1)])
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, HALVES], ids=["sixths", "halves"])
+def test_an_engine_that_does_not_divide_is_refused(schema: Schema) -> None:
+    made = plan(Workload.tables(schema, ["a x x"]), PureDP(1), "marginals")
     with pytest.raises(errors.PlanError, match="the same parts of every record"):
         measure(made, Wrong(), MemoryLedger(made.guarantee))
 
