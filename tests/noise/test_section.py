@@ -305,17 +305,32 @@ def test_rejected_fractions_are_replaced(script: Any) -> None:
 
 
 def test_digits_that_a_decision_took_stay_those_of_the_number(script: Any) -> None:
-    """The first v is dropped; the second needs more digits to be kept, and is known to these from then on."""
+    """The first v is kept, the next dropped; the third needs more digits to be kept, and is known to these from then."""
     v = 0x9E3779B97F4A7C15
     with mpmath.workdps(60):
         close = int(mpmath.floor(mpmath.exp(-(mpmath.mpf(v) / 2**64 + mpmath.mpf(2) ** -65) / 64) * 2**64))
     more_of_u, more_of_v = 0, 2**62 + 9
-    source = script([2**63, v, 0, 0, 0, 2**64 - 1, close, 5, 5, 5, more_of_u, more_of_v, 2**63])
-    drawn = ExponentialDeviates.draw(1, source)
-    assert (drawn.word.tolist(), source.words) == ([v], [])
-    assert drawn.longer == {0: (v << 64 | more_of_v, 128)}
-    exact = (int(drawn.cell[0]) + Fraction(v << 64 | more_of_v, 2**128)) / 64
-    assert drawn.size(0, 100)[0] == floor(exact * 2**100)
+    source = script([7, 2**63, v, 0, 0, 0, 5, 2**64 - 1, close, 5, 5, 5, more_of_u, more_of_v, 2**63, 2**62])
+    drawn = ExponentialDeviates.draw(2, source)
+    assert (drawn.word.tolist(), source.words) == ([7, v], [])
+    assert drawn.longer == {1: (v << 64 | more_of_v, 128)}
+    exact = (int(drawn.cell[1]) + Fraction(v << 64 | more_of_v, 2**128)) / 64
+    assert drawn.size(1, 100)[0] == floor(exact * 2**100)
+
+
+def test_what_further_digits_may_change_waits_for_them(script: Any) -> None:
+    """U and v of 64 bits, where exp(-v/64) is below U or above it by what follows: never decided too early."""
+    rng, found = np.random.default_rng(3), 0
+    with mpmath.workdps(60):
+        while found < 4:
+            v = int(rng.integers(0, 2**64, dtype=np.uint64))
+            above, below = (int(mpmath.floor(mpmath.exp(-mpmath.mpf(v + up) / 2**70) * 2**64)) for up in (0, 1))
+            if above > below:
+                found += 1
+                with pytest.raises(AssertionError, match="more random words"):
+                    exponential_of([0], [v], script([])).kept(np.array([below], dtype=np.uint64))
+    # exp(-v/64) is almost 1, and U more than that
+    assert not exponential_of([0], [2**14 - 1], script([])).kept(np.array([2**64 - 1], dtype=np.uint64))[0]
 
 
 def test_digits_only_grow(script: Any) -> None:
