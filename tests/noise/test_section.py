@@ -305,7 +305,7 @@ def test_rejected_fractions_are_replaced(script: Any) -> None:
 
 
 def test_digits_that_a_decision_took_stay_those_of_the_number(script: Any) -> None:
-    """The first v is kept, the next dropped; the third is kept after more digits, and is known to these from then on."""
+    """The first v is kept, the next dropped; the third is kept after more digits, to which it is then known."""
     v = 0x9E3779B97F4A7C15
     with mpmath.workdps(60):
         close = int(mpmath.floor(mpmath.exp(-(mpmath.mpf(v) / 2**64 + mpmath.mpf(2) ** -65) / 64) * 2**64))
