@@ -14,6 +14,7 @@ import pytest
 
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, gaussian, laplace
 from privcube.sensitive.noise.bits import Words, system_words
+from privcube.sensitive.noise.gaussian_tails import tail_bound as gaussian_tail_bound
 from privcube.sensitive.noise.gaussian_tails import tail_bounds as gaussian_tail_bounds
 from privcube.sensitive.noise.tables import TailTable
 
@@ -273,4 +274,7 @@ def test_tails_go_far_enough_for_what_is_left_out(variance: Fraction, bits: int)
         whole = 2 * sum(weights) - 1
         for k in (1, len(tails) // 2, len(tails)):
             low, high = tails[k - 1]
+            assert low <= 2 * sum(weights[k:]) / whole * mpmath.mpf(2) ** bits <= high
+        for k in (1, len(tails), 2 * len(tails) + 5):  # and one by one, however far out
+            low, high = gaussian_tail_bound(variance, k, bits)
             assert low <= 2 * sum(weights[k:]) / whole * mpmath.mpf(2) ** bits <= high
