@@ -105,7 +105,9 @@ def spread(bundle: Counter[int], scale: Fraction, first: int, last: int, digits:
     return wide.subtract(wide.divide(most, least), Decimal(1))
 
 
-@pytest.mark.parametrize(("sizes", "scale"), [*BUNDLES[:6], ([1, 2], Fraction(1, 40)), ([7] * 30, Fraction(4))])
+@pytest.mark.parametrize(
+    ("sizes", "scale"), [*BUNDLES[:6], ([1, 2], Fraction(7, 10**12 + 39)), ([7] * 30, Fraction(4))]
+)
 def test_rounding_is_allowed_for(sizes: list[int], scale: Fraction) -> None:
     """The stated error is at least what roundings add up to if all of them, by half a unit, go the same way."""
     made = max_norm._radius_weights(scale, Counter(sizes), 55)
@@ -125,6 +127,23 @@ def test_support_weights(size: int, radius: int, bits: int) -> None:
         low, high = made.share_bounds(i, bits)
         assert low <= Fraction(seen * 2**bits, total) <= high <= low + 2
     assert seen == total
+
+
+@pytest.mark.parametrize("index", [1, 2, 4, 5])
+def test_bounds_hold_whatever_is_left_out(index: int) -> None:
+    """For all weights that fit what is known: up to 2 before the first, up to 3 after the last, sums 10 % off."""
+    ends = [Fraction(each) for each in ("2", "3", "0.1")]
+    below, above, error = (Decimal(each) for each in ("2", "3", "0.1"))
+    made = Cumulative.of(2, [Decimal(w) for w in (4, 5, 6)], 60, below=below, above=above, error=error)
+    low, high = (Fraction(bound, 2**64) for bound in made.share_bounds(index, 64))
+    known, shares = {1: 0, 2: 4, 4: 15, 5: 15}[index], []
+    for before, after, off, all_off in itertools.product((0, ends[0]), (0, ends[1]), (-1, 1), (-1, 1)):
+        here = known * (1 + off * ends[2]) + (before if index > 1 else 0) + (after if index > 4 else 0)
+        shares.append(here / (15 * (1 + all_off * ends[2]) + before + after))
+    assert low <= min(shares)
+    assert high >= min(1, max(shares))
+    assert min(shares) - low < Fraction(1, 4)
+    assert high - min(1, max(shares)) < Fraction(1, 4)
 
 
 def test_drawn_index(script: Any) -> None:

@@ -26,6 +26,7 @@ MANY = 10_000_000 if int(os.environ.get("PRIVCUBE_ATTACK", "1")) > 1 else 250_00
         (Fraction(1, 3), 1e-9),
         (Fraction(99, 7), 1e-9),
         (Fraction(65537), 1e-9),
+        (Fraction(9 * 2**16), 1e-9),  # where many are exactly 0
         (Fraction(2**20 + 1), 1e-8),
         (Fraction(10**9, 7), 1e-5),
         (Fraction(10**24), 64),

@@ -82,6 +82,5 @@ def coarse_table(coarse: int) -> TailTable:
         low, high = tail_bound(variance, 1, bits)
         return ratio_bounds(tail_bound(variance, k, bits), ((2 << bits) - high, (2 << bits) - low), bits)
 
-    known = tail_bounds(variance, bits)
-    whole = ((2 << bits) - known[0][1], (2 << bits) - known[0][0])
-    return TailTable.of([ratio_bounds(each, whole, bits) for each in known], bits, one_sided)
+    last = len(tail_bounds(variance, bits))
+    return TailTable.of([one_sided(k, bits) for k in range(1, last + 1)], bits, one_sided)
