@@ -247,6 +247,16 @@ def test_a_draft_lists_sorted_values_and_is_marked(said: Said, tmp_path: Path) -
     assert all(attribute["draft"] is True for attribute in drafted.values())
 
 
+def test_a_draft_asks_about_values_that_seem_to_be_one(said: Said, tmp_path: Path) -> None:
+    _csv(tmp_path, ["sex", "F", "f", "M"], ["odd", "a]\\n[x", "A]\\n[x", "b"], ["ward", "a", "b", "c"])
+    assert _drafted(said, tmp_path)["sex"]["values"] == ["F", "M", "f"]
+    text = (tmp_path / "spec.toml").read_text(encoding="utf-8")
+    assert [line.partition("? ")[0] for line in text.splitlines() if " one value" in line] == [
+        "# decide: are 'F' and 'f' one value",
+        r"# decide: are 'A]\\n[x' and 'a]\\n[x' one value",
+    ]
+
+
 def test_a_plan_of_a_draft_says_so(said: Said, tmp_path: Path) -> None:
     _csv(tmp_path, ["ward", "b", "a"], ["rooms", 1, 2])
     assert "remove `draft = true`" in said("init", "--from", "people.csv")

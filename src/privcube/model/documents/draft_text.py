@@ -59,7 +59,9 @@ def _parts(
     for attribute in attributes:
         document = attribute_document(attribute)
         document.pop("ordered", None)
-        yield f"# decide: {_question(attribute)}\n" + _toml({"attributes": [document]})
+        yield (
+            f"# decide: {_question(attribute)}\n" + _spelled_twice(attribute.labels) + _toml({"attributes": [document]})
+        )
     for name, reason in left_out:
         yield f"# Left out: column {_quoted(name)}. It would need {reason}.\n"
     yield _END
@@ -93,6 +95,22 @@ def _question(attribute: Attribute) -> str:
     if attribute.dates is not None:
         return "are these months public knowledge? Dates outside count in the first and the last."
     return 'are these values public knowledge? Others are refused; other = "category" would count them together.'
+
+
+def _spelled_twice(labels: Sequence[Any]) -> str:
+    """A comment on labels that seem to be one value.
+
+    >>> print(_spelled_twice(["F", "M", "f", " F"]), end="")
+    # decide: are 'F', 'f' and ' F' one value? `trim = true` and `case = "fold"` count them together; then list it once.
+    """
+    alike: dict[str, list[str]] = {}
+    for label in [own for own in labels if isinstance(own, str)]:
+        alike.setdefault(label.strip().casefold(), []).append(_quoted(label))
+    *others, last = next((own[:4] for own in alike.values() if len(own) > 1), [""])
+    if not others:
+        return ""
+    together = '`trim = true` and `case = "fold"` count them together; then list it once.'
+    return f"# decide: are {', '.join(others)} and {last} one value? {together}\n"
 
 
 def _quoted(name: str) -> str:
