@@ -82,7 +82,7 @@ def dataset(name: str) -> Dataset:
     if path.exists():
         codes = _numbered(pd.read_csv(path, dtype=str, keep_default_na=False), sizes)
         return Dataset(name, FROM_FILE, pc.Schema.from_sizes(sizes), codes)
-    return Dataset(name, STAND_IN, pc.Schema.from_sizes(sizes), _made_up(sizes, rows))
+    return Dataset(name, STAND_IN, pc.Schema.from_sizes(sizes), made_up(sizes, rows))
 
 
 def _numbered(frame: pd.DataFrame, sizes: dict[str, int]) -> pd.DataFrame:
@@ -93,7 +93,7 @@ def _numbered(frame: pd.DataFrame, sizes: dict[str, int]) -> pd.DataFrame:
     return pd.DataFrame(codes)
 
 
-def _made_up(sizes: dict[str, int], rows: int) -> pd.DataFrame:
+def made_up(sizes: dict[str, int], rows: int) -> pd.DataFrame:
     """Six kinds of people, each with its own skewed distribution of every attribute."""
     generator = np.random.default_rng(2013)
     kind = generator.choice(6, rows, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04])

@@ -5,8 +5,9 @@ environments (`peer_children.home`), and so is what has been worked out from the
 where it was, and mbi gets the very answers that whole numbers are made of. Delete the folder `whole` there to start
 anew.
 
-mbi fits a model to the first release of every kind. OpenDP counts, draws and fits for itself, so it is compared by the
-size of its errors. Each gets `LIMIT` seconds of the processor; one that is not done by then has no figures.
+mbi fits a model to the first release of every kind, of the smallest workload to ten of them. OpenDP counts, draws and
+fits for itself, so it is compared by the size of its errors. Each gets `LIMIT` seconds of the processor; one that is
+not done by then has no figures.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from experiments.peer_children import OK, SCRIPTS, Outcome, home, installed, run
 from experiments.peer_scripts.noisy_answers import answers_of
 from experiments.peer_systems import OTHERS
 from experiments.results import Row, write_rows
+from experiments.whole_large import large_rows
 from experiments.whole_sizes import WAYS, draw, size_rows
 from privcube.model.measurements import Measurements
 from privcube.model.privacy.guarantee import Guarantee
@@ -44,15 +46,17 @@ _PATIENCE: Final = 3600  # seconds by the clock, on a busy machine
 _HELD: Final = ("covered_by_estimates", "covered_by_count_intervals", "counts_inside", "relative_width")
 _PICTURED: Final = (("Adult", "Q2"), ("NLTCS", "Q3"))  # at epsilon 1, pure
 _OPENDP: Final = ("Q1", "Q1*", "Q2")  # at epsilon 1, pure
+_FITS: Final = {"Q1": 10}  # releases that mbi fits, else one: with so few numbers a single one tells little
 
 
 def run(folder: Path, quick: bool) -> None:
-    """Write whole.csv, then whole-mbi.csv and whole-opendp.csv, row by row."""
+    """Write whole.csv, then whole-mbi.csv and whole-opendp.csv, row by row, and whole-large.csv."""
     if quick:
         with tempfile.TemporaryDirectory(prefix="privcube-whole-") as kept:
             case = Case("pure", "Adult", "Q1", "1", Path(kept))
             write_rows(folder / "whole.csv", [_means(case, [case.ours(0)])])
             draw(folder, list(size_rows(case.title, case.true, case.found(0))))
+        write_rows(folder / "whole-large.csv", list(large_rows(quick)))
         return
     kept_in = home() / "whole"
     kept_in.mkdir(parents=True, exist_ok=True)
@@ -71,6 +75,7 @@ def run(folder: Path, quick: bool) -> None:
             write_rows(folder / "whole.csv", [_means(own, rows) for own, rows in found.items() if rows])
         if repetition == 0:
             _beside(folder, cases)
+            write_rows(folder / "whole-large.csv", list(large_rows(quick)))
 
 
 def _beside(folder: Path, cases: list[Case]) -> None:
@@ -78,7 +83,8 @@ def _beside(folder: Path, cases: list[Case]) -> None:
     python = installed({name: peer.versions for name, peer in peers.items()})
     rows: list[Row] = []
     for case in sorted((own for own in cases if own.name in DATASETS), key=lambda own: _WORKLOADS.index(own.wanted)):
-        rows.append(case.beside(case.fitted("mbi", *python["mbi"], case.mbi)))
+        fits = [case.fitted(_fit(at), *python["mbi"], partial(case.mbi, at)) for at in range(_FITS.get(case.wanted, 1))]
+        rows.append(case.beside(fits))
         write_rows(folder / "whole-mbi.csv", rows)
     draw(folder, [row for case in cases if case.pictured for row in size_rows(case.title, case.true, case.found(0))])
     others: list[Row] = []
@@ -159,7 +165,8 @@ class Case:
         estimates = _flat(release.workload, release.estimates)
         whole = np.array(self.kept(f"whole{repetition}", lambda: self._whole(release))["numbers"])
         found = {"least_squares": estimates, "clipped": np.maximum(estimates, 0), "whole": whole}
-        mbi = self.kept("mbi", dict)["numbers"] if self._path("mbi").exists() and not repetition else []
+        fit = _fit(repetition)
+        mbi = self.kept(fit, dict)["numbers"] if self._path(fit).exists() else []
         return {**found, "mbi": np.array(mbi)} if mbi else found
 
     def _whole(self, release: pc.Release) -> dict[str, Any]:
@@ -182,11 +189,11 @@ class Case:
 
         return self.kept(f"ours{repetition}", worked_out)
 
-    def beside(self, fitted: Mapping[str, Any]) -> Row:
+    def beside(self, fits: Sequence[Mapping[str, Any]]) -> Row:
         """The errors of every way on the same answers; none where mbi was not done."""
-        found = self.found(0)
         blank = dict.fromkeys([f"{error}_mbi" for error in ("mean_absolute", "root_mean_square")], "")
-        return {**self.labels, **_in_order({**blank, **_errors(self.true, found)}), **_cost(fitted, "mbi")}
+        errors = _mean([_errors(self.true, self.found(at)) for at in range(len(fits))])
+        return {**self.labels, **_in_order({**blank, **errors}), "releases": len(fits), **_cost(fits[0], "mbi")}
 
     def apart(self, fitted: Mapping[str, Any]) -> Row:
         """The errors of OpenDP's own release."""
@@ -211,11 +218,11 @@ class Case:
 
         return self.kept(what, run_it)
 
-    def mbi(self, python: Path) -> Outcome:
-        """Fit mbi's model to what the first release says."""
+    def mbi(self, repetition: int, python: Path) -> Outcome:
+        """Fit mbi's model to what a release says."""
         with tempfile.TemporaryDirectory(prefix="privcube-whole-") as folder:
             job = {**self._job(), "measurements": folder, "records": f"{folder}/records.csv"}
-            (Path(folder) / "0.json").write_text(json.dumps(answers_of(self.release(0))))
+            (Path(folder) / "0.json").write_text(json.dumps(answers_of(self.release(repetition))))
             (Path(folder) / "records.csv").write_text(",".join(job["sizes"]) + "\n")  # mbi reads the answers alone
             return run_script(python, SCRIPTS / "run_mbi.py", job, _PATIENCE)
 
@@ -227,17 +234,25 @@ class Case:
             return run_script(python, SCRIPTS / "run_opendp.py", job, _PATIENCE)
 
 
-def _means(case: Case, rows: list[dict[str, float]]) -> Row:
-    """The means of releases; of squares, for root mean square errors."""
-    means = {
+def _fit(repetition: int) -> str:
+    """The name of what mbi made of a release."""
+    return f"mbi{repetition}" if repetition else "mbi"
+
+
+def _mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The means of what releases have; of squares, for root mean square errors."""
+    return {
         name: float(np.sqrt(np.mean([row[name] ** 2 for row in rows])))
         if name.startswith("root")
         else float(np.mean([row[name] for row in rows]))
         for name in rows[0]
     }
+
+
+def _means(case: Case, rows: list[dict[str, float]]) -> Row:
     labels = case.labels
     first = {"dataset": labels.pop("dataset"), "data": dataset(case.name).data, **labels, "releases": len(rows)}
-    return {**first, **means}
+    return {**first, **_mean(rows)}
 
 
 def _flat(tables: pc.Workload, numbers: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:

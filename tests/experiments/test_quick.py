@@ -228,6 +228,13 @@ def test_whole_numbers_are_compared_with_estimates(results: Path) -> None:
     assert float(row["root_mean_square_whole"]) >= float(row["mean_absolute_whole"]) > 0
 
 
+def test_whole_numbers_of_large_releases_are_those_of_their_records(results: Path) -> None:
+    (row,) = read_rows(results / "whole-large.csv")
+    assert row["tables_of_records"] == "yes"
+    assert int(row["tables"]) == 15
+    assert 0 < float(row["mean_absolute_whole"]) < 1.2 * float(row["mean_absolute_least_squares"])
+
+
 def test_a_quick_run_leaves_the_real_results_alone() -> None:
     assert command._folder(None, quick=True) != command.RESULTS
 
