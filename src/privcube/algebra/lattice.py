@@ -105,8 +105,7 @@ class ResidualIndex:
         """`levels[axis]` is the number of levels that an axis has above its total."""
         self._levels = tuple(levels)
         self._coder = _coder_for(self._levels, max((len(member) for member in tables.members), default=0))
-        keys = [keys for _, _, keys, _ in self._spread(tables)]
-        self._keys = np.unique(np.concatenate(keys))
+        self._keys = np.unique(np.concatenate([keys.ravel() for _, _, keys, _ in self._spread(tables)]))
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -128,10 +127,15 @@ class ResidualIndex:
 
     def batches(self, family: Family) -> Iterator[Batch]:
         """The members of a family, one batch per kind of member and choice of levels."""
-        for members, levels, keys, factors in self._spread(family):
-            place = np.searchsorted(self._keys, keys)
-            place[place == len(self._keys)] = 0
-            yield Batch(members, levels, np.where(self._keys[place] == keys, place, -1), factors)
+        for members, patterns, keys, factors in self._spread(family):
+            for levels, residuals, own in zip(itertools.product(*patterns), self._found(keys), factors, strict=True):
+                yield Batch(members, levels, residuals, own)
+
+    def _found(self, keys: Any) -> Integers:
+        """The numbers of residuals by their keys; -1 if not in the index."""
+        place = np.searchsorted(self._keys, keys)
+        place[place == len(self._keys)] = 0
+        return np.where(self._keys[place] == keys, place, -1)
 
     def incidence(self, family: Family) -> Incidence:
         """The factors of a family's members on the residuals of this index; other residuals are ignored."""
@@ -145,18 +149,23 @@ class ResidualIndex:
                 rows.append(np.full(len(hit), i))
                 columns.append(hit)
                 factors.append(factor[hit])
-        skipped = frozenset(wide)
-        narrow = [i for i in range(len(family.members)) if i not in skipped]
-        for batch in self.batches(replace(family, members=[family.members[i] for i in narrow])):
-            hit = np.flatnonzero(batch.residuals >= 0)
-            rows.append(np.asarray(narrow, dtype=np.int64)[batch.members[hit]])
-            columns.append(batch.residuals[hit])
-            factors.append(batch.factors[hit])
+        narrow = np.setdiff1d(np.arange(len(family.members)), wide)
+        for members, _, keys, of_keys in self._spread(
+            replace(family, members=[family.members[i] for i in narrow.tolist()])
+        ):
+            residuals = self._found(keys)
+            known = residuals >= 0
+            rows.append(np.broadcast_to(narrow[members], known.shape)[known])
+            columns.append(residuals[known])
+            factors.append(of_keys[known])
         shape = (len(family.members), len(self))
         return Incidence(np.concatenate(rows), np.concatenate(columns), np.concatenate(factors), shape)
 
-    def _spread(self, family: Family) -> Iterator[tuple[Integers, tuple[int, ...], Any, Floats]]:
-        """Yield (members, levels, residual keys, factors) for each kind of member and choice of levels."""
+    def _spread(self, family: Family) -> Iterator[tuple[Integers, list[tuple[int, ...]], Any, Floats]]:
+        """Yield (members, levels per part, residual keys, factors) for each kind of member.
+
+        Keys and factors have a row for each choice of levels, in the order of their product, and a column per member.
+        """
         patterns = [tuple(level for level, factor in enumerate(part.factors) if factor) for part in family.parts]
         kinds = list(zip(patterns, family.kinds or itertools.repeat(None), strict=False))
         alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
@@ -170,19 +179,17 @@ class ResidualIndex:
         for which in alike.values():
             members = np.array(which, dtype=np.int64)
             first = family.members[which[0]]
+            if not all(patterns[at] for at in first):
+                continue
             parts = np.array([family.members[i] for i in which], dtype=np.int64).reshape(len(which), len(first))
             axes = axis_of[parts]
-            factors, keys = [np.ones(len(which))], [self._coder.start(len(which))]  # item i: of the first i levels
-            before = (-1,) * len(first)
-            for levels in itertools.product(*(patterns[part] for part in first)):
-                changed = (c for c, (old, new) in enumerate(zip(before, levels, strict=True)) if old != new)
-                kept = next(changed, 0)  # the levels before this one are unchanged
-                del factors[kept + 1 :], keys[kept + 1 :]
-                for column, level in enumerate(levels[kept:], start=kept):
-                    factors.append(factors[-1] * factor_of[parts[:, column], level])
-                    keys.append(self._coder.extended(keys[-1], axes[:, column], level) if level else keys[-1])
-                before = levels
-                yield members, levels, keys[-1], factors[-1]
+            factors, keys = np.ones((1, len(which))), self._coder.start(len(which))[None]
+            for column, levels in enumerate([patterns[at] for at in first]):
+                longer = [self._coder.extended(keys, axes[:, column], level) if level else keys for level in levels]
+                own = factor_of[parts[:, column]][:, list(levels)].T
+                keys = np.stack(longer, axis=1).reshape(-1, len(which))
+                factors = (factors[:, None, :] * own).reshape(-1, len(which))
+            yield members, [patterns[at] for at in first], keys, factors
 
 
 def _wide(family: Family) -> list[int]:
@@ -214,7 +221,11 @@ class _PlaceCoder:
         strides = [1]
         for count in levels:
             strides.append(strides[-1] * (count + 1))
-        self._levels = levels
+        self._words: list[list[int]] = [[]]  # the digits of each axis, in parts that fit into 64 bits
+        for count in levels:
+            if math.prod(self._words[-1]) * (count + 1) >= 2**62:
+                self._words.append([])
+            self._words[-1].append(count + 1)
         self._dtype: Any = np.int64 if strides[-1] < 2**62 else object
         self._strides = np.array(strides[:-1], dtype=self._dtype)
 
@@ -228,10 +239,13 @@ class _PlaceCoder:
 
     def decoded(self, keys: Any) -> tuple[Integers, Integers, Integers]:
         """(key number, axis, level) of every level above the total."""
-        columns = [
-            (keys // stride % (count + 1)).astype(np.int64)
-            for stride, count in zip(self._strides, self._levels, strict=True)
-        ]
+        columns: list[Integers] = []
+        rest = keys
+        for counts in self._words:
+            digits, rest = (rest % math.prod(counts)).astype(np.int64), rest // math.prod(counts)
+            for count in counts:
+                columns.append(digits % count)
+                digits //= count
         table = np.array(columns).reshape(len(columns), len(keys))
         axis, residual = np.nonzero(table)
         return residual, axis, table[axis, residual]

@@ -25,17 +25,20 @@ from threadpoolctl import ThreadpoolController
 
 from privcube.accuracy.predictor import drawn_table_variances
 from privcube.errors import PlanError
+from privcube.model.frame import Frame
 from privcube.model.options import Budgets, Effort, Objective, PlanOptions, Recovery, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP, pure_instead
 from privcube.model.workload import Entry, Table, Workload, canonical
 from privcube.planning.candidates import least_total
 from privcube.planning.largest import least_largest
-from privcube.planning.search.narrow import drawn_error
+from privcube.planning.search.narrow import drawn_error, judge
+from privcube.planning.search.search import is_searched, search_plan
 from privcube.planning.trees import branchings
 from privcube.progress import Progress, silent
 
-_FAR: Final = 30  # times the variance; where both were made, the search had at least a 14th of that of simple plans
+_FAR: Final = 30  # times the variance; where both were made, the search had at least a 14th of that of simple plans,
+_BEHIND: Final = 3  # and 0.7 times that of its best start
 
 
 def plan(
@@ -111,7 +114,7 @@ def plan_under(
 
 
 def _is_far_behind(workload: Workload, pure: PureDP, made: Plan) -> bool:
-    """Whether simple pure plans have so much larger errors that a search, which may take long, is not worth it."""
+    """Whether simple pure plans, or what a search would start from, have so much larger errors that it cannot win."""
     simple: list[Strategy] = ["base_counts", "marginals"]
     if branchings(workload):
         simple.append("hierarchy")
@@ -119,7 +122,14 @@ def _is_far_behind(workload: Workload, pure: PureDP, made: Plan) -> bool:
     for strategy in simple:
         with suppress(PlanError):
             errors.append(plan_under(workload, pure, PlanOptions(strategy=strategy)).weighted_variance)
-    return min(errors, default=math.inf) > _FAR * made.weighted_variance
+    least, frame = min(errors, default=math.inf), Frame.unpadded(workload)
+    if least > _FAR * made.weighted_variance or least < _BEHIND * made.weighted_variance:
+        return least > made.weighted_variance * _FAR
+    if not is_searched(workload, frame):
+        return False
+    with _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
+        start = search_plan(workload, pure, PlanOptions(), frame, part=0.0)
+    return min(least, judge(pure)(start)) > _BEHIND * made.weighted_variance
 
 
 def _largest_ratio(made: Plan, wanted: Mapping[Sequence[Entry], float] | None) -> float:

@@ -201,11 +201,11 @@ class _Task:
             new = np.setdiff1d(np.argpartition(costs, -min(_ADDED, len(costs)))[-_ADDED:], cases)
             rows, kept = np.unique(np.concatenate([rows, self._rows(new)[:, used]]), axis=0, return_index=True)
             cases = np.concatenate([cases, new])[kept]
-            bound = np.concatenate([rows, self._alone_in_their_worst(rows, used)])
-            found[used], weights = _within(bound, wanted, power, found[used] / dearest)
+            alone = self._alone_in_their_worst(rows, used)
+            found[used], weights, means = _within(rows, alone, wanted, power, found[used] / dearest)
             root = 1 / (power + 1)
-            lower = max(lower, float(((wanted * (weights @ bound) ** power) ** root).sum() ** (power + 1)))
-            in_play = weights[: len(rows)] > _IN_PLAY
+            lower = max(lower, float(((wanted * means**power) ** root).sum() ** (power + 1)))
+            in_play = weights > _IN_PLAY
             rows, cases = rows[in_play], cases[in_play]
             if len(rows) > _MOST_IN_PLAY:
                 break
@@ -221,16 +221,13 @@ class _Task:
         return values if self._alone is None else np.append(values, self._alone @ parts[self._member_of])
 
     def _alone_in_their_worst(self, rows: Floats, used: Integers) -> Floats:
-        """A constraint for each term that no case in play moves much, or its part would grow without limit.
+        """What a term costs alone, for each that no case in play moves much, or its part would grow without limit.
 
         The worst case of a term costs at least what this term adds to it, so the constraint cuts off nothing. What no
-        case moves at all has at most the part that shares are given.
+        case moves at all has at most the part that shares are given. All other terms have 0.
         """
         worst = self._worst[used]
-        loose = np.flatnonzero(rows.max(axis=0, initial=0.0) < worst / 2)
-        found = np.zeros((len(loose), len(used)))
-        found[np.arange(len(loose)), loose] = worst[loose]
-        return found
+        return np.where(rows.max(axis=0, initial=0.0) < worst / 2, worst, 0.0)
 
     @cached_property
     def _worst(self) -> Floats:
@@ -274,43 +271,46 @@ class _Task:
         return best
 
 
-def _within(rows: Floats, needs: Floats, power: int, start: Floats) -> tuple[Floats, Floats]:
-    """The parts x with the least sum of needs / x^power and rows @ x at most 1, and the weights of the rows.
+def _within(rows: Floats, alone: Floats, needs: Floats, power: int, start: Floats) -> tuple[Floats, Floats, Floats]:
+    """The parts x with the least sum of needs / x^power, rows @ x and alone * x at most 1; weights, and mean ratios.
 
-    Newton steps minimize t * error - sum log(1 - rows @ x) for larger and larger t; weights of the rows are then
-    1 / (1 - rows @ x), and their sum over t times the error bounds what is left to gain.
+    Newton steps minimize t * error - sum log(1 - rows @ x) - sum log(1 - alone * x) for larger and larger t; weights of
+    the constraints are then one over what they leave, and their sum over t times the error bounds what is left to gain.
     """
-    parts = start * (0.9 / float((rows @ start).max()))
-    sharp = len(rows) / float((needs / parts**power).sum())
+    parts = start * (0.9 / max(float((rows @ start).max(initial=0.0)), float((alone * start).max())))
+    count = len(rows) + np.count_nonzero(alone)
+    sharp = count / float((needs / parts**power).sum())
     for _ in range(_BARRIERS):
         for _ in range(_NEWTON):
-            room = 1 - rows @ parts
-            slope = -sharp * power * needs / parts ** (power + 1) + (1 / room) @ rows
-            bend = sharp * power * (power + 1) * needs / parts ** (power + 2)
+            room, own = 1 - rows @ parts, alone / (1 - alone * parts)
+            slope = -sharp * power * needs / parts ** (power + 1) + (1 / room) @ rows + own
+            bend = sharp * power * (power + 1) * needs / parts ** (power + 2) + own**2
             across = rows / bend
             inner = across @ rows.T
             inner[np.diag_indices_from(inner)] += room**2 + _RIDGE * np.trace(inner)
             step = across.T @ np.linalg.solve(inner, across @ slope) - slope / bend
             reach = 1.0
             worth = float(-slope @ step)
-            value = _barrier(parts, rows, needs, power, sharp)
+            value = _barrier(parts, rows, alone, needs, power, sharp)
             while (
-                reach > 1e-10 and _barrier(parts + reach * step, rows, needs, power, sharp) > value - reach * worth / 4
+                reach > 1e-10
+                and _barrier(parts + reach * step, rows, alone, needs, power, sharp) > value - reach * worth / 4
             ):
                 reach /= 2
             parts = parts + reach * step
             if worth < _MOVED or reach <= 1e-10:
                 break
-        if len(rows) < _CLOSE / 4 * sharp * float((needs / parts**power).sum()):
+        if count < _CLOSE / 4 * sharp * float((needs / parts**power).sum()):
             break
         sharp *= _SHARPER
-    weights = 1 / (1 - rows @ parts)
-    return parts, weights / weights.sum()
+    weights, own = 1 / (1 - rows @ parts), alone / (1 - alone * parts)
+    total = float(weights.sum() + (own[alone > 0] / alone[alone > 0]).sum())
+    return parts, weights / total, (weights @ rows + own) / total
 
 
-def _barrier(parts: Floats, rows: Floats, needs: Floats, power: int, sharp: float) -> float:
+def _barrier(parts: Floats, rows: Floats, alone: Floats, needs: Floats, power: int, sharp: float) -> float:
     """What the Newton steps minimize; infinite outside."""
-    room = 1 - rows @ parts
-    if float(parts.min()) <= 0 or float(room.min()) <= 0:
+    room, own = 1 - rows @ parts, 1 - alone * parts
+    if float(parts.min()) <= 0 or float(room.min(initial=1.0)) <= 0 or float(own.min()) <= 0:
         return np.inf
-    return float(sharp * (needs / parts**power).sum() - np.log(room).sum())
+    return float(sharp * (needs / parts**power).sum() - np.log(room).sum() - np.log(own).sum())

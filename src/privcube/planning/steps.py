@@ -53,6 +53,8 @@ _MOST_ROUNDS: Final = 500  # of alternating steps 2 and 3: a safeguard against s
 _LEAST_GAIN: Final = 1e-9  # of the error; a round that gains less is the last
 _LEAST_SHARE: Final = 1e-6  # of the budget: alternating starves uninformative groups, but never quite to 0
 
+_ONE_ROUND: Final = frozenset({"residual", "fourier", "wavelet"})  # every residual measured once: one recovery only
+
 _Structure = Structure | ExplicitStructure | BlockStructure
 Bundles = tuple[tuple[int, ...], ...]
 
@@ -123,7 +125,7 @@ def _each_alone(groups: Sequence[Group]) -> Bundles:
 
 def at_best(options: PlanOptions, strategy: Strategy) -> PlanOptions:
     """The options of a strategy with steps 2 and 3 at their best: alternated, unless one round is enough."""
-    in_turn = options.budgets == "optimal" and options.recovery == "optimal" and strategy != "residual"
+    in_turn = options.budgets == "optimal" and options.recovery == "optimal" and strategy not in _ONE_ROUND
     return replace(options, strategy=strategy, budgets="iterated" if in_turn else options.budgets)
 
 

@@ -110,14 +110,20 @@ class BlockStructure:
     def core_mean(self, core: Table, contrasted: Contrasted) -> float:
         """The mean of |N' q|^2 over the queries q of some entries on the attributes of the matrices."""
         if (core, contrasted) not in self._core_means:
-            estimate = self.solved[contrasted].estimate
-            asked = core_gram(self.core, core)
-            mean = float(np.sum(estimate * (asked @ estimate))) / table_cells(self.core, core)
-            self._core_means[core, contrasted] = mean
+            if contrasted not in self._covariances:
+                estimate = self.solved[contrasted].estimate
+                self._covariances[contrasted] = estimate @ estimate.T
+            total = float(np.vdot(core_gram(self.core, core), self._covariances[contrasted]))
+            self._core_means[core, contrasted] = total / table_cells(self.core, core)
         return self._core_means[core, contrasted]
 
     @cached_property
     def _core_means(self) -> dict[tuple[Table, Contrasted], float]:
+        return {}
+
+    @cached_property
+    def _covariances(self) -> dict[Contrasted, Floats]:
+        """NN' of blocks: what noise of variance 1 on their rows makes of their cells."""
         return {}
 
     @cached_property
@@ -165,7 +171,9 @@ def _solved(matrix: Floats) -> Solved:
     cells = matrix.shape[1]
     own = np.flatnonzero(np.any(matrix != 0, axis=0))
     if len(own) <= len(matrix):
-        orthogonal, triangle = np.linalg.qr(matrix[:, own])
+        orthogonal, triangle = np.eye(len(matrix)), matrix[:, own]
+        if np.any(np.tril(triangle, -1)) or len(own) < len(matrix):
+            orthogonal, triangle = np.linalg.qr(triangle)
         pivots = np.abs(np.diag(triangle))
         if pivots.min() > _SINGULAR * pivots.max():
             estimate = np.zeros((cells, len(matrix)))

@@ -39,9 +39,10 @@ from privcube.model.workload import Axis, Table, Workload
 SECONDS: Final[dict[Effort, float]] = {"fast": 1.0, "normal": 5.0, "thorough": 100.0}
 
 # Prices in seconds on a core of 2024.
-_COEFFICIENT: Final = 12e-6  # a Fourier coefficient below a table
+_COEFFICIENT: Final = 25e-6  # a Fourier coefficient below a table
 _LEVELS: Final = 6e-6  # a choice of levels below a table
-_BY_PAIRS: Final = 6e-4  # the same, if the contrasts are priced by pairs of records
+_BY_PAIRS: Final = 2e-4  # more for either of them, if they are priced by pairs of records,
+_CASE: Final = 0.25e-6  # and for a case of what two records have in common
 _PADDED: Final = 30e-9  # a pair of padded cells of an attribute, encoded in bits
 _PAIR: Final = 6e-9  # a pair of tables, times attributes
 _TREE: Final = 5e-4  # a choice of levels below a table, for a tree with and without bundles
@@ -159,13 +160,11 @@ class Prices:
         if strategy == "fourier":
             bits = {name: 1 << (cells - 1).bit_length() for name, cells in used.items()}
             padded = sum(bits[name] ** 2 for name, cells in used.items() if bits[name] > cells)
-            return _COEFFICIENT * self._below(bits) + _PADDED * padded
+            return _COEFFICIENT * self._below(bits) + self._by_pairs(bits) + _PADDED * padded
         if strategy == "wavelet" or (strategy == "hierarchy" and self._ranged):
             levels = {name: 1 + (cells - 1).bit_length() for name, cells in used.items()}
             below = self._below(levels)
-            by_pairs = strategy == "wavelet" and self._guarantee.neighbors == "replace_one"
-            each = _LEVELS + (_BY_PAIRS if by_pairs and prod(levels.values()) <= MOST_CASES else 0.0)
-            return each * below + self.of_tree
+            return _LEVELS * below + self.of_tree + (self._by_pairs(levels) if strategy == "wavelet" else 0.0)
         if strategy == "clusters":
             return _PAIR * len(self._workload) ** 2 * len(used)
         if strategy == "matrix":
@@ -174,6 +173,13 @@ class Prices:
                 return 0.0  # refused at once
             return _MATRIX * cells if isinstance(self._guarantee, PureDP) else _GAUSSIAN_MATRIX * cells**3
         return _LEVELS * self._below(dict.fromkeys(used, 2))
+
+    def _by_pairs(self, choices: dict[str, int]) -> float:
+        """Seconds more for contrasts: what pairs of records cost, if these are few enough to be priced."""
+        cases = prod(choices.values())
+        if self._guarantee.neighbors == "add_remove" or cases > MOST_CASES:
+            return 0.0
+        return _BY_PAIRS * self._below(choices) + _CASE * cases
 
     @property
     def of_tree(self) -> float:

@@ -61,7 +61,7 @@ def search_plan(
     part: float = 1.0,
     progress: Progress = silent,
 ) -> Plan:
-    """The best plan that a search in a frame finds in a part of the time of the effort.
+    """The best plan that a search in a frame finds in a part of the time of the effort; without time, its best start.
 
     `also` are plans in that frame to start from as well. If there are any, `Enough` may end the search before it has a
     plan of its own, and is passed on.
@@ -75,7 +75,7 @@ def search_plan(
         return plan_of(workload, guarantee, options, Proposal.of_bundles(frame, [[()]], index))
     choices = Choices(workload, frame, index, total_is_known=public)
     quick = options.effort == "fast" and len(workload) > _MANY_TABLES
-    coverings = 0 if quick else _COVERINGS[options.effort]
+    coverings = 0 if quick or not part else _COVERINGS[options.effort]
     check = partial(progress, PLANNING, 0, 1) if also else never
     known = _clusters(workload, guarantee, frame)
     known += template(choices, _TEMPLATE * part * seconds_of(options.effort), check)
@@ -87,8 +87,13 @@ def search_plan(
     candidates = sorted(
         [*first, *_beside_gram(choices, workload, first, time_for_starts, check)], key=lambda each: each.error
     )
-    found = annealed(choices, candidates, options.effort, progress, part)
+    found = annealed(choices, candidates, options.effort, progress, part) if part else candidates[0]
     return plan_of(workload, guarantee, options, _proposal(choices, found, frame, index, public))
+
+
+def is_searched(workload: Workload, frame: Frame) -> bool:
+    """Whether a workload is small enough for a search; for a larger one the best of a few bundlings is used."""
+    return len(workload) * len(WorkloadIndex.of(workload, frame).residuals) <= _MOST_SPOKEN
 
 
 def _with_laws(choices: Choices, bundles: list[Bundle]) -> list[Start]:
