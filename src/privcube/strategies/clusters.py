@@ -53,15 +53,16 @@ def merged(levels: Integers, weights: Floats, log_sizes: Floats) -> tuple[Intege
     def cells(rows: Integers) -> Floats:
         return np.asarray(np.exp(log_sizes[axes, rows].sum(axis=-1)))
 
-    def increases(i: int) -> Floats:
-        """How much merging cluster i with each other cluster adds to the sum."""
-        joint = cells(np.maximum(unions[i], unions))
-        return np.asarray((weight[i] + weight) * joint - weight[i] * own[i] - weight * own)
+    def increases(i: int, others: Integers) -> Floats:
+        """How much merging cluster i with each of some others adds to the sum."""
+        joint = cells(np.maximum(unions[i], unions[others]))
+        return np.asarray((weight[i] + weight[others]) * joint - weight[i] * own[i] - weight[others] * own[others])
 
     own = cells(unions)
     alive = np.ones(len(levels), dtype=bool)
-    cost = np.array([increases(i) for i in range(len(levels))]).reshape(len(levels), len(levels))
-    cost[np.tril_indices(len(levels))] = np.inf  # each pair once, the smaller index first
+    cost = np.full((len(levels), len(levels)), np.inf)  # each pair once, the smaller index first
+    for i in range(len(levels)):
+        cost[i, i + 1 :] = increases(i, np.arange(i + 1, len(levels)))
     nearest = np.argmin(cost, axis=1)
     least = cost[np.arange(len(levels)), nearest]
     total = float(weight @ own)
@@ -78,7 +79,8 @@ def merged(levels: Integers, weights: Floats, log_sizes: Floats) -> tuple[Intege
         cluster_of[cluster_of == j] = i
         alive[j] = False
         cost[j, :] = cost[:, j] = np.inf
-        fresh = np.where(alive, increases(i), np.inf)
+        fresh = np.full(len(levels), np.inf)
+        fresh[alive] = increases(i, np.flatnonzero(alive))
         cost[i, i + 1 :] = fresh[i + 1 :]
         cost[:i, i] = fresh[:i]
         stale = np.flatnonzero((nearest == i) | (nearest == j)).tolist()

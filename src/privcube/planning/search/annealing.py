@@ -265,7 +265,7 @@ class Population:
         empty = rows < 0.5
         before = self.says[at, place]
         found, sections = self._by_law(at, sums, shapes)
-        self.says[at, place] = np.where(empty[:, None], 0.0, found)
+        self.says[at, place] = found
         shares = self._shares.copy()
         own = shares[at, place]
         shares[at, place] = np.where(empty, 0.0, np.where(own > 0, own, _NEW_SHARE))
@@ -282,8 +282,8 @@ class Population:
                 self.plans[number][where] = edit.bundle
         kept = taken[at]
         self._sections[at[kept], place[kept]] = sections[kept]
-        self._sums[at[kept], place[kept]] = np.where(empty[kept, None, None], 0.0, sums[kept])
-        self._rows[at[kept], place[kept]] = np.where(empty[kept], 0.0, rows[kept])
+        self._sums[at[kept], place[kept]] = sums[kept]
+        self._rows[at[kept], place[kept]] = rows[kept]
         self.says[at[~kept], place[~kept]] = before[~kept]
         touched = sum(len(self.plans[number][where]) for number, where in places)
         changed = (_RESIDUAL * self._choices.residuals) * len(places)
@@ -328,7 +328,7 @@ class Population:
             sums[at] += values[:, first:end] @ spoken[first:end]
             rows[at] += values[0, first:end].sum()
             shapes.append(self._choices.shapes(edit.bundle))
-        return np.maximum(sums, 0.0), rows, shapes
+        return np.maximum(sums, 0.0, out=sums), rows, shapes
 
     def _taken(self, changes: list[Change], errors: Floats, temperature: float) -> NDArray[np.bool_]:
         """Which changes are accepted: those that lower the error, and others by chance.
