@@ -14,31 +14,25 @@ See THEORY sections 1, 2.1 and 6.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Final, get_args
+from typing import get_args
 
 from threadpoolctl import ThreadpoolController
 
 from privcube.accuracy.predictor import drawn_table_variances
 from privcube.errors import PlanError
-from privcube.model.frame import Frame
 from privcube.model.options import Budgets, Effort, Objective, PlanOptions, Recovery, Strategy
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP, pure_instead
 from privcube.model.workload import Entry, Table, Workload, canonical
+from privcube.planning.bounds.behind import is_far_behind
 from privcube.planning.candidates import least_total
 from privcube.planning.largest import least_largest
-from privcube.planning.search.narrow import drawn_error, judge
-from privcube.planning.search.search import is_searched, search_plan
-from privcube.planning.trees import branchings
+from privcube.planning.search.narrow import drawn_error
 from privcube.progress import Progress, silent
-
-_FAR: Final = 30  # times the variance; where both were made, the search had at least a 14th of that of simple plans,
-_BEHIND: Final = 3  # and 0.7 times that of its best start
 
 
 def plan(
@@ -88,7 +82,7 @@ def plan_as(
         raise PlanError("workload", expected="a privcube.Workload", given=workload)
     made = plan_under(workload, guarantee, options, wanted=wanted, progress=progress)
     pure = pure_instead(guarantee) if or_pure and options.strategy == "auto" else None
-    if pure is not None and not _is_far_behind(workload, pure, made):
+    if pure is not None and not _is_far_behind(pure, made):
         with suppress(PlanError):
             other = plan_under(workload, pure, options, wanted=wanted, progress=progress)
             largest = options.objective == "largest" or wanted is not None
@@ -113,23 +107,9 @@ def plan_under(
         return least_total(workload, guarantee, options, progress)
 
 
-def _is_far_behind(workload: Workload, pure: PureDP, made: Plan) -> bool:
-    """Whether simple pure plans, or what a search would start from, have so much larger errors that it cannot win."""
-    simple: list[Strategy] = ["base_counts", "marginals"]
-    if branchings(workload):
-        simple.append("hierarchy")
-    errors = []
-    for strategy in simple:
-        with suppress(PlanError):
-            errors.append(plan_under(workload, pure, PlanOptions(strategy=strategy)).weighted_variance)
-    least, frame = min(errors, default=math.inf), Frame.unpadded(workload)
-    if least > _FAR * made.weighted_variance or least < _BEHIND * made.weighted_variance:
-        return least > made.weighted_variance * _FAR
-    if not is_searched(workload, frame):
-        return False
+def _is_far_behind(pure: PureDP, made: Plan) -> bool:
     with _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
-        start = search_plan(workload, pure, PlanOptions(), frame, part=0.0)
-    return min(least, judge(pure)(start)) > _BEHIND * made.weighted_variance
+        return is_far_behind(pure, made)
 
 
 def _largest_ratio(made: Plan, wanted: Mapping[Sequence[Entry], float] | None) -> float:
