@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -325,3 +326,12 @@ def test_no_pure_plan_is_searched_for_where_it_cannot_win(monkeypatch: pytest.Mo
     assert plan(many, ApproxDP(1, "1e-6")).guarantee == ApproxDP(1, "1e-6")
     with pytest.raises(AssertionError, match="searched"):
         plan(Workload.all_kway(SCHEMA, 1), ApproxDP(1, "1e-6"))
+
+
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5"), ApproxDP(1, "1e-6")])
+def test_the_total_alone(guarantee: Any, neighbors: Any) -> None:
+    """Without attributes there is no domain to measure cell by cell; a public total has hardly any noise."""
+    workload = Workload.tables(Schema.from_sizes({"a": 2}), [()])
+    made = plan(workload, replace(guarantee, neighbors=neighbors))
+    assert (made.weighted_variance < 1e-5) == (neighbors == "replace_one")

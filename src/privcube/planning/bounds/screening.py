@@ -25,7 +25,7 @@ from typing import Final
 
 import numpy as np
 
-from privcube.accuracy.matrix_structure import MOST_CELLS, schema_of
+from privcube.accuracy.matrix_structure import MOST_CELLS
 from privcube.accuracy.structure import MOST_BELOW_ALL
 from privcube.algebra.lattice import Family, Floats, Part, ResidualIndex
 from privcube.errors import Plain, PlanError
@@ -168,7 +168,7 @@ class Prices:
         if strategy == "clusters":
             return _PAIR * len(self._workload) ** 2 * len(used)
         if strategy == "matrix":
-            cells = min(schema_of(self._workload).domain_size, MOST_CELLS + 1)
+            cells = prod(used.values())
             if cells > MOST_CELLS:
                 return 0.0  # refused at once
             return _MATRIX * cells if isinstance(self._guarantee, PureDP) else _GAUSSIAN_MATRIX * cells**3
