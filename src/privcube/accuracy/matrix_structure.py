@@ -112,11 +112,14 @@ class ExplicitStructure:
 
     def _recovery(self, variances: Floats) -> Floats:
         noise = np.sqrt(variances[self.group_of])
-        orthogonal, triangle = np.linalg.qr((self.rows @ self._basis) / noise[:, None])
+        whole = self._basis.shape[1] == len(self._basis)  # the rows determine every cell, and any basis will do
+        rows = self.rows if whole else self.rows @ self._basis
+        orthogonal, triangle = np.linalg.qr(rows / noise[:, None])
         diagonal = np.abs(np.diag(triangle))
         if diagonal.min() <= diagonal.max() * np.finfo(float).eps:
             raise PlanError("strategy", expected="finite noise on enough rows to determine every query")
-        return np.asarray(self._basis @ np.linalg.solve(triangle, orthogonal.T) / noise)
+        found = np.linalg.solve(triangle, orthogonal.T)
+        return np.asarray((found if whole else self._basis @ found) / noise)
 
     def factor(self, weighted_by: Floats, drawn: Floats) -> Floats:
         """L: the covariance of the estimated cells is L L'."""

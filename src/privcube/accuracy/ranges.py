@@ -119,7 +119,11 @@ def gram_times(queries: Queries, weights: Floats) -> Floats:
     after = np.arange(cells, 0, -1.0)  # cells - i
     before = np.arange(1.0, cells + 1) if queries == "ranges" else np.ones(cells)
     up_to, so_far = np.cumsum(before * weights, axis=-1), np.cumsum(after * weights, axis=-1)
-    return np.asarray(after * up_to + before * (so_far[..., -1:] - so_far))
+    up_to *= after
+    beyond = so_far[..., -1:] - so_far
+    beyond *= before
+    up_to += beyond
+    return np.asarray(up_to)
 
 
 def _block_sums(queries: Queries, first: int, cells: int, width: int) -> float:

@@ -61,10 +61,10 @@ def table_times(schema: Schema, table: Table, rows: Floats) -> Floats:
             found = np.moveaxis(np.multiply.outer(np.tensordot(found, weights, axes=(at, 0)), weights), -1, at)
         elif axis.is_ranged:
             scale = attribute.ordered_cells
-            own = np.zeros(found.shape)
-            ordered = np.moveaxis(found, at, -1)[..., :scale]
-            np.moveaxis(own, at, -1)[..., :scale] = gram_times(axis.queries, ordered)
-            found = own
+            ordered = gram_times(axis.queries, np.moveaxis(found, at, -1)[..., :scale])
+            if scale < attribute.cells:
+                ordered = np.pad(ordered, [(0, 0)] * (found.ndim - 1) + [(0, attribute.cells - scale)])
+            found = np.moveaxis(ordered, -1, at)
         elif axis.level is not None:
             members = membership(attribute, axis)
             found = np.moveaxis(np.moveaxis(found, at, -1) @ members.T @ members, -1, at)
