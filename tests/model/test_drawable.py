@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -14,11 +15,16 @@ from privcube.model.noise.drawable import drawable, fine_laws
 from privcube.model.slices import largest_scale
 
 
+@cache
+def planned() -> Plan:
+    made = plan(Workload.all_kway(Schema.from_sizes({"a": 2, "b": 2}), 1), PureDP(1), "search")
+    assert [len(bundle) for bundle in made.noised_together] == [2]
+    return made
+
+
 def bundled(epsilon: str) -> Plan:
     """A bundle of two groups, two rows each, with noise of whole numbers."""
-    made = plan(Workload.all_kway(Schema.from_sizes({"a": 2, "b": 2}), 1), PureDP(epsilon), "search")
-    assert [len(bundle) for bundle in made.noised_together] == [2]
-    return replace(made, laws=("max_norm",))
+    return replace(planned(), guarantee=PureDP(epsilon), laws=("max_norm",))
 
 
 def test_noise_is_rounded_from_the_scale_on_that_cannot_be_drawn() -> None:
