@@ -123,6 +123,22 @@ def test_gaussian_groups_against_all_pairs_of_columns(data: st.DataObject, rows:
     assert cost_in_shares(guarantee, frame, groups, bundles, shares, 0) >= dearest
 
 
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("kind", ["cells", "helmert"])
+def test_cosines_where_levels_have_other_numbers_of_children(level: int, kind: str) -> None:
+    """Three groups of two values: columns of two records, by the first level at which they differ."""
+    thirds = [Level("third", groups={"low": ["p", "q"], "middle": ["r", "s"], "high": ["t", "u"]})]
+    frame = Frame(Schema([Attribute("a", values=list("pqrstu"), levels=thirds)]), "natural", leveled=frozenset("a"))
+    (chain,), part = frame.fan_outs, GroupPart(0, level, kind)  # type: ignore[arg-type]
+    assert list(chain) == [3, 2]
+    weights = np.array([Fraction(1, weight) for weight in row_weights(frame, (part,))])
+    columns = columns_of(frame, [(part,)])[0].T.astype(object)
+    for one, other in itertools.product(range(6), repeat=2):
+        differ = 0 if one == other else 1 if one // 2 != other // 2 else 2
+        product, length = (columns[one] * columns[at] @ weights for at in (other, one))
+        assert pairs._cosine(chain, part, differ) == product / length
+
+
 @given(st.data(), st.integers(1, 2))
 @settings(max_examples=12, deadline=None)
 def test_bundles_against_all_pairs_of_columns(data: st.DataObject, rows: int) -> None:
