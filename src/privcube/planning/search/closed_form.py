@@ -281,10 +281,13 @@ class Choices:
 
     def strengths(self, sums: Floats, shapes: Sequence[Shape]) -> Floats:
         """W of bundles from their three sums and their shapes; 0 if a bundle is empty."""
-        slices, dimension = np.array([shape[:2] for shape in shapes]).reshape(-1, 2).T
-        parts = np.stack([1 / slices**2, 3 / slices, np.full(len(shapes), 2.0)], axis=1)
-        found = np.matmul(parts[:, None], sums)[:, 0]
-        found /= (2 * (dimension + 1) * (dimension + 2))[:, None]
+        slices, dimension = np.array([shape[:2] for shape in shapes]).reshape(-1, 2).T[:, :, None]
+        found = sums[:, 0] / slices**2
+        part = 3 * sums[:, 1]
+        part /= slices
+        found += part
+        found += np.multiply(sums[:, 2], 2.0, out=part)
+        found /= 2 * (dimension + 1) * (dimension + 2)
         for at, shape in enumerate(shapes):
             if shape.told != -1:
                 found[at, self.told(shape.told)] = shape.total
