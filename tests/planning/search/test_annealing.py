@@ -111,6 +111,14 @@ def test_the_form_of_sections_is_close_to_that_of_plans(name: str, seed: int) ->
     np.testing.assert_allclose(found[within], exact[within], rtol=0.02)
 
 
+def test_more_slices_than_whole_numbers_have_bits_for() -> None:
+    """The cells of 20 attributes of 10 values as slices: strengths are floats all the same."""
+    workload = pc.Workload.all_kway(pc.Schema.from_sizes({f"a{at:02d}": 10 for at in range(20)}), 1)
+    choices = Choices(workload, Frame.natural(workload))
+    found = choices.strengths_of([(1,) * 20], section=False)  # one group: m' = n' = 1 in a slice, so 1 / (2 n)
+    np.testing.assert_allclose(found, 1 / (2 * 10.0**20), rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["flat", "weighted", "levels"])
 def test_the_form_of_gram_bundles_is_that_of_plans(name: str) -> None:
     workload, frame = WORKLOADS[name]

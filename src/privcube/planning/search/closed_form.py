@@ -281,7 +281,7 @@ class Choices:
 
     def strengths(self, sums: Floats, shapes: Sequence[Shape]) -> Floats:
         """W of bundles from their three sums and their shapes; 0 if a bundle is empty."""
-        slices, dimension = np.array([shape[:2] for shape in shapes]).reshape(-1, 2).T[:, :, None]
+        slices, dimension = np.array([shape[:2] for shape in shapes], dtype=np.float64).reshape(-1, 2).T[:, :, None]
         found = sums[:, 0] / slices**2
         part = 3 * sums[:, 1]
         part /= slices
