@@ -17,6 +17,8 @@ from tests.browser.conftest import Watch, example
 import privcube as pc
 from privcube.model.measurements import Measurements
 from privcube.released.presentation.tables import published
+from privcube.released.whole.facts import Facts
+from privcube.released.whole.release import WholeRelease
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -170,6 +172,30 @@ def test_what_is_not_determined_is_said_to_be(watch: Watch, tmp_path: Path) -> N
     assert seen.complaints == []
 
 
+def test_whole_numbers_have_the_intervals_of_counts_and_known_totals_no_margin(watch: Watch, tmp_path: Path) -> None:
+    """A whole number need not be in the middle of the interval, so no margin is said of it."""
+    made = example().knowing(Facts(records=3_333))
+    whole = WholeRelease(made, "fast", None, lambda table: np.full(made.estimates(table).shape, 23), intervals=True)
+    whole.save(tmp_path / "out")
+    seen = watch()
+    page = seen.open(f"{(tmp_path / 'out' / 'index.html').as_uri()}#axes=1,0")
+    assert texts(page)[-1][-1] == ["3,333", ""]  # publicly known
+    assert "Counts below zero are small counts" in page.inner_text(".notes")
+    page.select_option("#numbers", "whole")
+    least, largest = whole.count_intervals(("sex", "age"))
+    for at, line in enumerate(texts(page)[:-1]):
+        for column, (value, interval) in enumerate(line[:-1]):
+            low, high = map(number, interval.split(" to "))
+            assert value == "23"
+            assert 0 <= low <= 23 <= high
+            assert low <= least[column, at] <= low + 1
+            assert high - 1 <= largest[column, at] <= high
+    notes = page.inner_text(".notes")
+    assert "in the interval of the estimate, widened to hold the number" in notes
+    assert "± is the margin" not in notes
+    assert seen.complaints == []
+
+
 def test_flags_follow_the_publisher(watch: Watch, address: str, release: pc.Release, tmp_path: Path) -> None:
     def flagged(where: str) -> tuple[int, int, str]:
         page = watch().open(f"{where}#axes=1,0")
@@ -200,7 +226,8 @@ def test_sums_and_means_of_a_measure(watch: Watch, tmp_path: Path) -> None:
     wanted = pc.Workload.tables(schema, [("sex",), ("sex", pc.Axis("hours", queries="sum"))])
     made = pc.plan(wanted, pc.PureDP(1), "marginals")
     rows = np.full(made.rows, 40_000)
-    release = pc.Release(Measurements(made, rows))
+    words = pc.Words(attributes={"hours": pc.AttributeWords(unit="hours a week")})
+    release = pc.Release(Measurements(made, rows), words=words)
     release.save(tmp_path / "out")
     table = release.table(("sex", pc.Axis("hours", queries="sum")))
     seen = watch()
@@ -216,7 +243,10 @@ def test_sums_and_means_of_a_measure(watch: Watch, tmp_path: Path) -> None:
     page.locator(".pivot tbody td[tabindex]").nth(1).click()
     assert "The difference may be noise." in page.inner_text(".verdict")
     assert page.locator("#percent").count() == 0
+    assert page.inner_text(".summary").startswith("Mean of hours (hours a week), from")
     page.select_option("#quantity", label="Sum of hours")
+    assert page.inner_text(".summary").startswith("Sum of hours (hours a week), with")
+    assert "small counts" not in page.inner_text(".notes")
     assert len(texts(page)) == 3  # sums add up, means do not
     found = re.search(r"([\d,.]+) ± ([\d,.]+) more", page.inner_text(".verdict"))
     assert found is not None

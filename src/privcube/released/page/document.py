@@ -4,6 +4,7 @@
     texts                                          the privacy statement, and the plan in plain words
     attributes                                     the codebook: titles, labels, levels
     axes                                           what tables are made of: an attribute, at a level or by ranges
+    records                                        how many there are, if that is publicly known
     quantities                                     what tables have numbers of: a key, a title, a unit
     tables                                         all tables: their axes, cells, standard errors, files
     numbers                                        by number of the table, the numbers that the page carries
@@ -109,6 +110,8 @@ def page_document(
     used = list(
         dict.fromkeys(axis.attribute for axis in sorted(axes, key=lambda axis: schema.position(axis.attribute)))
     )
+    units = {name: words.attribute(name).unit or "" for name in schema.measures}
+    records = stated.get("known", {}).get("records")
     return {
         "format": FORMAT,
         "privcube": stated["privcube"],
@@ -123,17 +126,23 @@ def page_document(
         "agrees": plan.sources is None,
         "plan": plan.digest,
         "whole": "whole" in stated,
+        **({} if records is None else {"records": records}),
         "texts": {"privacy": statement, "plan": plan_in_words(plan)},
         "attributes": [_attribute(schema, words, name) for name in used],
         "axes": [_axis(schema, words, axis, used.index(axis.attribute)) for axis in axes],
         "quantities": [
             {"key": "count", "title": "Count", "unit": words.unit or "records", "adds": True},
             *(
-                {"key": f"sum {name}", "title": f"Sum of {words.axis_title(name)}", "unit": "", "adds": True}
+                {"key": f"sum {name}", "title": f"Sum of {words.axis_title(name)}", "unit": units[name], "adds": True}
                 for name in schema.measures
             ),
             *(
-                {"key": f"mean {name}", "title": f"Mean of {words.axis_title(name)}", "unit": "", "adds": False}
+                {
+                    "key": f"mean {name}",
+                    "title": f"Mean of {words.axis_title(name)}",
+                    "unit": units[name],
+                    "adds": False,
+                }
                 for name in schema.measures
             ),
             *(

@@ -175,11 +175,12 @@ class App {
 
   summary() {
     const { answer, values } = this.grid;
-    if (values.isMean) return h("p", { class: "summary" }, `${values.of.title}, from noisy sums and counts.`);
+    const { key, title, unit } = values.of, what = !unit ? title : key === "count" ? `${title} of ${unit}` : `${title} (${unit})`;
+    if (values.isMean) return h("p", { class: "summary" }, `${what}, from noisy sums and counts.`);
     const error = values.at(values.own.std_error, 0);
     const added = answer.exact ? "" : ` Added up from the table ${this.cube.tableTitle(answer.table.axes)}.`;
     const own = Array.isArray(values.own.std_error) ? "between " + [Math.min(...values.own.std_error), Math.max(...values.own.std_error)].map((one) => shown(one, placesFor(one) + 1)).join(" and ") : shown(error, placesFor(error) + 1);
-    return h("p", { class: "summary" }, `${values.of.title}${values.of.unit ? ` of ${values.of.unit}` : ""}, with a standard error of ${own} in each cell of the published table.${added}`);
+    return h("p", { class: "summary" }, `${what}, with a standard error of ${own} in each cell of the published table.${added}`);
   }
 
   tools() {
@@ -199,16 +200,19 @@ class App {
   notes() {
     const { grid, cube } = this, sure = percent(cube.confidence, 0);
     const what = grid.percent || grid.values.isMean ? "From ... to is the interval" : "± is the margin";
-    const lines = [
+    const lines = grid.whole ? [
+      `From ... to are the whole numbers in the interval of the estimate, widened to hold the number that is shown. It holds the true count with ${sure} confidence, ${this.state.interval === "all" ? "for all numbers of the published table at once" : "each by itself"}. Whole numbers can occur together, but need not lie in the middle.`,
+      "Estimates themselves are what is compared and added up below.",
+    ] : [
       this.state.interval === "all" && !grid.values.isMean
         ? `${what} that holds for all numbers of the published table at once with ${sure} confidence.`
         : `${what} of each number with ${sure} confidence: one in ${shown(1 / (1 - cube.confidence))} may be farther off.`,
     ];
-    if (!grid.values.isMean) lines.push("Gray numbers may be nothing but noise: their interval holds zero. Numbers below zero are small counts with noise; they are kept so that sums are right on average.");
+    const counts = grid.values.of.key === "count" && !grid.whole && !grid.percent; // sums of a measure may be below zero for good
+    if (!grid.values.isMean) lines.push("Gray numbers may be nothing but noise: their interval holds zero." + (counts ? " Counts below zero are small counts with noise; they are kept so that sums are right on average." : ""));
     if (grid.values.isMean) lines.push("Means have intervals of their own, each by itself; a mean is not determined where there may be no records.");
     else lines.push(`† marks uncertain numbers: their standard error is above ${percent(cube.reliability, 0)} of them.`);
     if (grid.percent) lines.push("Percentages are of what is shown, with the ends of their intervals; a percentage is not determined where the whole may be nothing.");
-    if (this.state.numbers === "whole") lines.push("Whole numbers can occur together. Margins are those of the estimates.");
     if (!grid.values.isMean) lines.push(grid.values.classes
       ? "Margins of totals, sums, differences and percentages hold at least as often: the standard error is exact, and the margin is enough for every shape of the noise."
       : "For this table the page knows no covariances: margins of totals, sums, differences and percentages are at most what is shown.");

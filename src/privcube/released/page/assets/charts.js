@@ -2,7 +2,7 @@
 // what is downloaded looks like what is shown.
 
 import { cut, h, isolated, s, svgLabel } from "./elements.js";
-import { endsOf, trustOf } from "./values.js";
+import { shownEnds, trustOf } from "./values.js";
 import { textOf } from "./pivot.js";
 import { tickText, ticks } from "./format.js";
 
@@ -60,7 +60,7 @@ function rangeOf(grid, panels) {
   let low = 0, high = 0;
   const rows = grid.rows.slice(0, MOST_BARS), columns = grid.columns.slice(0, 60);
   for (const panel of panels) for (const row of rows) for (const column of columns) {
-    const number = grid.numberAt(row, column, panel), [least, most] = endsOf(number, together);
+    const number = grid.numberAt(row, column, panel), [least, most] = shownEnds(grid, number, together);
     if (!number.determined) continue;
     low = Math.min(low, least);
     high = Math.max(high, most);
@@ -96,8 +96,8 @@ function described(grid, row, column, panel, number) {
 
 // A bar or a dot with its interval, across from left to right.
 function mark(grid, x, y, size, number, color, colors, text, plain) {
-  const together = grid.state.interval === "all", [least, most] = endsOf(number, together);
-  const value = grid.state.numbers === "whole" && number.whole !== null && !grid.percent ? number.whole : number.estimate;
+  const together = grid.state.interval === "all", [least, most] = shownEnds(grid, number, together);
+  const value = grid.whole ? number.whole : number.estimate;
   const unsure = trustOf(grid, number, together) === "zero", zero = x(0), end = x(value), middle = y + size / 2;
   const low = x(least), high = x(most), cap = Math.min(3.5, size / 3);
   const shape = grid.state.view === "dots" || plain === "dots"
@@ -164,7 +164,7 @@ function heat(grid, panel, width, colors, limits, notes) {
     columns.forEach((column, place) => {
       const number = grid.numberAt(row, column, panel), x = left + 8 + place * across;
       if (!number.determined) return;
-      const value = grid.state.numbers === "whole" && number.whole !== null && !grid.percent ? number.whole : number.estimate;
+      const value = grid.whole ? number.whole : number.estimate;
       const share = Math.sqrt(Math.max(0, Math.min(1, value / most))), mixed = colors.low.map((low, part) => Math.round(low + share * (colors.high[part] - low)));
       const light = (mixed[0] * 299 + mixed[1] * 587 + mixed[2] * 114) / 1000 > 140;
       const { value: text } = textOf(grid, number, together), unsure = trustOf(grid, number, together) === "zero";

@@ -107,7 +107,9 @@ export class Cube {
     if (!this.loaded.has(number)) {
       const own = this.numbers[String(number)] ?? (await this.fetched(number));
       const shape = this.tables[number].axes.map((at) => this.labelsOf[at].length);
-      this.loaded.set(number, new Map(own.map((quantity) => [quantity.of, new Values(quantity, shape, this.quantities[quantity.of], this.factor)])));
+      const adds = this.tables[number].axes.every((at) => this.adds(at));
+      const totalOf = (of) => (of === 0 && adds ? this.records ?? null : null);
+      this.loaded.set(number, new Map(own.map((quantity) => [quantity.of, new Values(quantity, shape, this.quantities[quantity.of], this.factor, totalOf(quantity.of))])));
     }
     return this.loaded.get(number).get(of);
   }

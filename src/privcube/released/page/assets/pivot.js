@@ -1,7 +1,7 @@
 // The table: rows by columns, each number with its margin, panels below each other.
 
 import { h, label } from "./elements.js";
-import { endsOf, trustOf } from "./values.js";
+import { endsOf, shownEnds, trustOf } from "./values.js";
 import { percent, placesFor, shown } from "./format.js";
 
 const MOST_CELLS = 1200; // drawn at once, so that a change takes no time; the rest on request
@@ -12,7 +12,8 @@ const TITLES = {
   uncertain: "Uncertain: the standard error is a large part of the number.",
 };
 
-// A number as it is written, and its margin; of shares and means, whose intervals lean to one side, both ends.
+// A number as it is written, and its margin; both ends of intervals that have no number in their middle: those of shares
+// and means, and those of estimates beside whole numbers.
 export function textOf(grid, number, together) {
   if (!number.determined) return { value: UNKNOWN, margin: "" };
   if (number.ends) {
@@ -23,8 +24,10 @@ export function textOf(grid, number, together) {
     if (number.exact) return { value: grid.percent ? percent(low, 0) : shown(low, places), margin: "" };
     return { value: grid.percent ? percent(number.estimate, places) : shown(number.estimate, places), margin: `${shown(down, places)} to ${shown(up, places)}` };
   }
-  const places = grid.cube.decimals ?? placesFor(number.error);
-  const value = grid.state.numbers === "whole" && number.whole !== null ? shown(number.whole) : shown(number.estimate, places);
+  const places = number.exact ? 0 : grid.cube.decimals ?? placesFor(number.error);
+  const value = grid.whole ? shown(number.whole) : shown(number.estimate, places);
+  if (number.exact && (!grid.whole || number.whole === number.estimate)) return { value, margin: "" };
+  if (grid.whole) return { value, margin: shownEnds(grid, number, together).map((end) => shown(end)).join(" to ") };
   return { value, margin: "± " + shown(together ? number.marginAll : number.margin, places) };
 }
 
@@ -84,7 +87,7 @@ export function pivot(grid, { onpick, onsort, onmore, all }) {
 
 export function unitOf(grid) {
   const { of } = grid.values;
-  return grid.percent ? "Percent" : grid.state.numbers === "whole" ? `${of.title} (whole)` : of.title;
+  return grid.percent ? "Percent" : grid.whole ? `${of.title} (whole)` : of.title;
 }
 
 // Arrow keys go from cell to cell.

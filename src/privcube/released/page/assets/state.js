@@ -103,7 +103,7 @@ export function gridOf(cube, answer, values, state) {
     return values.share(set, wholeOf(over, across, panel));
   };
   sortRows(rows, columns, panels, totals, state, numberAt);
-  return { cube, answer, values, state, rows, columns, panels, totals, setOf, numberAt, percent: canShare };
+  return { cube, answer, values, state, rows, columns, panels, totals, setOf, numberAt, percent: canShare, whole: state.numbers === "whole" && !canShare && values.own.whole !== undefined };
 }
 
 function put(answer, set, place, ids) {

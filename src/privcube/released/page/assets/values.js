@@ -4,11 +4,12 @@
 const MOST_KNOWN = 50_000; // numbers that are kept
 
 export class Values {
-  constructor(quantity, shape, of, factor) {
+  constructor(quantity, shape, of, factor, total = null) {
     this.of = of;
     this.own = quantity;
     this.shape = shape;
     this.factor = factor;
+    this.total = total; // of all numbers, if it is publicly known
     this.scale = 10 ** -quantity.decimals;
     this.step = quantity.step ?? 1;
     this.strides = shape.map((_, at) => shape.slice(at + 1).reduce((product, size) => product * size, 1));
@@ -90,8 +91,10 @@ export class Values {
       if (whole !== null) whole += this.own.whole[cell];
     }
     estimate *= this.scale;
+    if (this.total !== null && cells.length === this.own.estimate.length) return exactly(this.total, whole);
     if (cells.length === 1) {
       const [cell] = cells;
+      if (this.at(this.own.std_error, cell) === 0) return exactly(estimate, whole);
       return withEnds({ estimate, whole, error: this.at(this.own.std_error, cell), margin: this.at(this.own.margin, cell), marginAll: this.at(this.own.margin_all, cell), bound: false });
     }
     const variance = this.covariance(set, set);
@@ -160,6 +163,11 @@ export class Values {
   }
 }
 
+// A number without noise, as it follows from what is publicly known.
+function exactly(estimate, whole) {
+  return { ...withEnds({ estimate, whole, error: 0, margin: 0, marginAll: 0, bound: false }), exact: true };
+}
+
 function withEnds(number) {
   const { estimate, margin, marginAll } = number;
   return { ...number, low: estimate - margin, high: estimate + margin, lowAll: estimate - marginAll, highAll: estimate + marginAll, ends: false, determined: true };
@@ -201,9 +209,20 @@ export function endsOf(number, together) {
   return together ? [number.lowAll, number.highAll] : [number.low, number.high];
 }
 
+// The ends that stand beside a number: those of its interval. Beside a whole number, they are the whole numbers in the
+// interval of the estimate that a count can be, widened to hold the one that is shown; what rounding of estimates may
+// have moved is added first, so that none is lost.
+export function shownEnds(grid, number, together) {
+  const ends = endsOf(number, together);
+  if (!grid.whole) return ends;
+  const slack = number.exact ? 0 : grid.values.scale / 2 + 1e-6;
+  const [low, high] = [Math.ceil(ends[0] - slack), Math.floor(ends[1] + slack)];
+  return [Math.min(number.whole, Math.max(0, low)), Math.max(number.whole, high)];
+}
+
 // How far to trust a number: "zero" if its interval holds zero, "uncertain" if its error is a large part of it, "" else.
 export function trustOf(grid, number, together) {
-  if (!number.determined || grid.values.isMean) return "";
+  if (!number.determined || grid.values.isMean || (number.exact && !grid.percent)) return "";
   const [low, high] = endsOf(number, together);
   if (low <= 0 && (high >= 0 || grid.percent || grid.values.of.key === "count")) return "zero";
   return number.error > grid.cube.reliability * Math.abs(number.estimate) ? "uncertain" : "";
