@@ -122,6 +122,7 @@ def check(
     stands in for the spec's, such as a data frame; paths are relative to `folder`, by default that of the spec.
     """
     declared = spec if isinstance(spec, Spec) else Spec.read(spec)
+    checked_spec(declared)
     base = folder if folder is not None else Path() if isinstance(spec, Spec) else Path(spec).parent
     data = declared.data
     if source is None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 LEDGER = 'epsilon = "1"\nledger = "ledger.db"\ntotal_epsilon = "2.5"'
 CANARY = "canary7f3a"
 PEOPLE = "sex,age\nF,1\nM,2\nf,3\n" + f"{CANARY},4\n" * 3 + ",77\n"
@@ -68,3 +70,35 @@ def test_what_cannot_be_read_is_one_sentence(
     assert "data" in refused_here("check", "spec.toml")
     (tmp_path / "people.csv").write_bytes("sex;age\nÄ;1\n".encode("latin-1"))
     assert 'encoding = "windows-1252"' in refused_here("check", "spec.toml")
+
+
+@pytest.mark.parametrize(
+    ("fact", "told"),
+    [
+        ('sexx = "F"', "did you mean 'sex'?"),
+        ('sex = "X"', "expected one of its labels"),
+        ('sex = ["F", "M"]', "expected some combination that can occur"),
+    ],
+)
+def test_facts_that_a_release_refuses_are_refused_before(
+    refused_here: Callable[..., str], tmp_path: Path, write_spec: Callable[..., Path], fact: str, told: str
+) -> None:
+    (tmp_path / "people.csv").write_text("sex,age\nF,1\nM,2\n")
+    spec = write_spec()
+    spec.write_text(spec.read_text() + f"\n[[impossible]]\n{fact}\n")
+    assert told in refused_here("check", "spec.toml")
+    assert told in refused_here("plan", "spec.toml")
+
+
+def test_the_reason_why_a_release_would_stop(
+    said: Callable[..., str], tmp_path: Path, write_spec: Callable[..., Path]
+) -> None:
+    write_spec()
+    (tmp_path / "people.csv").write_text("sex,age,sex\nF,1,F\nM,2,M\n")
+    assert "Release     would stop: a column cannot be counted\n" in said("check", "spec.toml")
+    (tmp_path / "people.csv").write_text("sex,age\nX,1\nM,2\n")
+    assert "Release     would stop: a policy refuses values that occur\n" in said("check", "spec.toml")
+    spec = tmp_path / "spec.toml"
+    spec.write_text(spec.read_text().replace("[data]\n", '[data]\nperson = "id"\nmax_rows_per_person = 2\n'))
+    (tmp_path / "people.csv").write_text("sex,age\nF,1\nM,2\n")
+    assert "Release     would stop: no column names people\n" in said("check", "spec.toml")

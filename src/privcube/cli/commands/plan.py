@@ -98,8 +98,10 @@ def plan(
     """
     from privcube.cli.progress import Progress as Display
     from privcube.model.documents.spec import Spec
+    from privcube.released.whole.release import checked_spec
 
     declared = Spec.read(spec)
+    checked_spec(declared)
     given = {
         "strategy": strategy,
         "budgets": budgets,

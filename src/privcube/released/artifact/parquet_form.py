@@ -31,12 +31,15 @@ class Reading(NamedTuple):
 
 
 def read_parquet(content: bytes, form: bytes, subject: str) -> Reading:
-    """Read a file that has the form of another."""
+    """Read a file that has the form of another.
+
+    In this thread alone: another may still hold on to the bytes when Python ends, which then aborts the process.
+    """
     try:
         with _opened(form) as own, _opened(content) as file:
             _require_form(file, own, len(content), subject)
-            read = file.read()
-            longest = _longest_text(own.read())
+            read = file.read(use_threads=False)
+            longest = _longest_text(own.read(use_threads=False))
             if any(mine > most for mine, most in zip(_longest_text(read), longest, strict=True)):
                 raise ArtifactError(subject, expected="the declared labels", given=Plain("longer ones"))
             plain = pa.table([_spelled_out(column) for column in read.columns], names=read.column_names)

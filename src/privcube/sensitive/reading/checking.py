@@ -61,7 +61,7 @@ def look_over(
         progress(READING, 2, 3)
         dropping = [*conditions, *(attribute for attribute in looked_at if attribute.drops)]
         people = None
-        if person is not None and kinds.get(person) in ("text", "comma", "integer"):
+        if person is not None and names.count(person) == 1 and kinds.get(person) in ("text", "comma", "integer"):
             people = _people(inquiry, person, max_rows_per_person, dropping, kinds)
         progress(READING, 3, 3)
     columns = tuple(
@@ -70,8 +70,12 @@ def look_over(
         )
         for attribute in schema
     )
-    nameless = people is not None and people.without_name > 0
-    lost = [attribute for attribute in schema if problems[attribute.name] is not None]
+    obstacles = {
+        "a column cannot be counted": any(problems.values()),
+        "no column names people": person is not None and people is None,
+        "records name nobody": people is not None and people.without_name > 0,
+        "a policy refuses values that occur": any(_refuses(schema[each.attribute], each) for each in columns),
+    }
     return DataReport(
         source=inquiry.name,
         text_file=inquiry.text_file,
@@ -81,7 +85,7 @@ def look_over(
         columns=columns,
         person=people,
         advice=_data_advice(schema, texts, text, person, names, people),
-        refused=bool(lost) or nameless or any(_refuses(schema[each.attribute], each) for each in columns),
+        obstacles=tuple(obstacle for obstacle, is_there in obstacles.items() if is_there),
     )
 
 

@@ -61,7 +61,12 @@ class DataReport:
     columns: tuple[ColumnReport, ...]
     person: PersonReport | None
     advice: tuple[str, ...]  # lines for [data] in the spec
-    refused: bool  # whether a release would stop
+    obstacles: tuple[str, ...]  # why a release would stop
+
+    @property
+    def refused(self) -> bool:
+        """Whether a release would stop."""
+        return bool(self.obstacles)
 
     @property
     def counted(self) -> int:
@@ -80,6 +85,7 @@ class DataReport:
             "dropped": self.dropped,
             "counted": self.counted,
             "release_would_stop": self.refused,
+            "obstacles": list(self.obstacles),
             "attributes": [
                 {**vars(column), "frequent": [list(pair) for pair in column.frequent], "advice": list(column.advice)}
                 for column in self.columns
@@ -102,11 +108,7 @@ class DataReport:
             yield from _column_lines(column)
         if self.person is not None:
             yield from _person_lines(self.person)
-        yield (
-            "Release     would stop: a policy refuses values that occur"
-            if self.refused
-            else "Release     would not stop"
-        )
+        yield f"Release     would stop: {'; '.join(self.obstacles)}" if self.refused else "Release     would not stop"
         if self.advice or any(column.advice for column in self.columns):
             yield ""
             yield "Lines to consider for the spec:"
