@@ -165,6 +165,26 @@ def test_bundles_against_all_pairs_of_columns(data: st.DataObject, rows: int) ->
     assert other is None or other.dearest(shares) >= dearest
 
 
+def test_a_record_alone_may_cost_more_than_any_pair() -> None:
+    """Pairs leave the total as it is: 5 + 4 is their dearest. A record that comes or goes moves all, by half."""
+    frame = Frame(Schema.from_sizes({"a": 2, "b": 2}), "natural")
+    a, b = (GroupPart(axis, 1, "contrast") for axis in (0, 1))
+    groups, shares = [(), (a,), (b,), (a, b)], [7, 5, 4, 3]
+    bundles = [(at,) for at in range(4)]
+    for most, least in ((1, Fraction(9)), (2, Fraction(19, 2))):
+        found = every_case(PureDP(1, neighbors="replace_one", max_rows_per_person=most), frame, groups, bundles)
+        assert found is not None
+        assert least <= found.dearest(shares) < least + len(groups)
+
+
+def test_cells_and_contrasts_in_one_group_are_not_alike() -> None:
+    """In L1 they move by different shares of their largest move; squared they do not."""
+    frame = Frame(Schema.from_sizes({"a": 2, "b": 2}), "natural")
+    mixed = [(GroupPart(0, 1, "cells"), GroupPart(1, 1, "contrast"))]
+    assert alike(PureDP(1, neighbors="replace_one"), frame, mixed, [(0,)]) is None
+    assert alike(ZCDP(1, neighbors="replace_one"), frame, mixed, [(0,)]) is not None
+
+
 @pytest.mark.parametrize("sizes", [(2, 2, 2, 2), (2, 3, 3, 2, 3), (4, 4, 4)])
 @pytest.mark.parametrize("kind", ["cells", "helmert"])
 def test_alike_axes_lose_nothing_if_shares_are_alike(sizes: tuple[int, ...], kind: str) -> None:
