@@ -104,6 +104,15 @@ def account_of(total: Guarantee, spent: list[Guarantee]) -> Account:
     return Spending.of(total, spent).account
 
 
+def test_the_account_with_the_largest_part_left_is_the_first() -> None:
+    """Parts of their limits, as one limit is many times the other: a tiny pure release is cheaper in mu^2."""
+    found = accounts(EXACT, [PureDP("0.01")])
+    parts = [each.left / each.limit for each in found]
+    assert [each.currency for each in found] == ["mu^2", "epsilon"]
+    assert parts == sorted(parts, reverse=True)
+    assert found[0].limit < found[1].limit / 10
+
+
 def test_one_release_may_take_the_whole_total() -> None:
     """By the account of its own noise, whatever the total was calibrated for."""
     for total in (EXACT, ZCDP_ONE):
