@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privcube.algebra import directed
 from privcube.algebra.directed import Directed, Interval, negative
 from privcube.algebra.normal import density, mills, tail_of_root, upper_tail
 
@@ -82,6 +83,14 @@ def test_pi(digits: int) -> None:
     bounds = Directed(digits).pi()
     assert holds(bounds, +mpmath.pi)
     assert bounds.high - bounds.low <= 2 * Decimal(10) ** (1 - digits)
+
+
+def test_pi_holds_with_few_bits_beyond_those_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 32 of them what is cut off hardly ever shows; with 12 it does, and is allowed for."""
+    monkeypatch.setattr(directed, "_GUARD", 12)
+    for bits in range(20, 140):
+        low, high = directed._pi.__wrapped__(bits)
+        assert low <= mpmath.pi * mpmath.mpf(2) ** bits <= high <= low + 16
 
 
 @pytest.mark.parametrize("digits", [12, 40, 120])
