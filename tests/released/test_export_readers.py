@@ -15,7 +15,7 @@ from pyaxis import pyaxis
 from pyjstat import pyjstat
 from pysdmx.io.csv.sdmx20.reader import read as read_sdmx
 
-from privcube import Attribute, Level, PureDP, Release, Schema, Words, Workload, export, plan
+from privcube import Attribute, Axis, Level, Measure, PureDP, Release, Schema, Words, Workload, export, plan
 from privcube.model.measurements import Measurements
 from privcube.released.exports.identifiers import identifiers
 from privcube.released.presentation.tables import published
@@ -93,6 +93,44 @@ def test_sdmx_csv_is_read_by_pysdmx(hostile: str | None, tmp_path: Path) -> None
     assert found.data["N1_2"].tolist() == identifiers(SCHEMA["=1+2"].labels) * 3  # type: ignore[arg-type]
     assert found.data["OBS_VALUE"].astype(float).tolist() == estimates(TABLES[0])
     assert set(found.data["OBS_STATUS"]) <= {"A", "U"}
+
+
+def test_names_in_other_scripts_keep_tables_and_dimensions_apart(tmp_path: Path) -> None:
+    """Identifiers are those of the release: the same in one file and in a folder of all."""
+    long = "a very long name of an attribute"
+    schema = Schema(
+        [Attribute(name, values=["一", "二"]) for name in ("性別", "年齢", "v", "V", f"{long} 1", f"{long} 2")]
+    )
+    wanted = Workload.all_kway(schema, 1)
+    made = plan(wanted, PureDP(1), "marginals")
+    own = Release(Measurements(made, np.arange(made.rows)))
+    for kind in ("sdmx-csv", "px"):
+        export(own, tmp_path / kind, format=kind)
+    export(own, tmp_path / "one.csv", [("年齢",)], format="sdmx-csv")
+    files = [path.read_text(encoding="utf-8") for path in sorted((tmp_path / "sdmx-csv").iterdir())]
+    found = [read_sdmx(text)[0] for text in files]
+    assert len({data.structure for data in found}) == len(schema)
+    dimensions = [text.split(",")[3].split(":")[0] for text in files]
+    assert len(set(dimensions)) == len(schema)
+    assert [data.data[name].tolist() for data, name in zip(found, dimensions, strict=True)] == [["X", "X_2"]] * 6
+    assert (tmp_path / "one.csv").read_text(encoding="utf-8") == files[1]
+    matrices = [pyaxis.parse(str(path), encoding="utf-8") for path in sorted((tmp_path / "px").iterdir())]
+    names = [matrix["METADATA"]["MATRIX"][0] for matrix in matrices]
+    assert len(set(names)) == len(schema)
+    assert max(map(len, names)) <= 20
+
+
+def test_sdmx_csv_leaves_means_empty_that_are_not_determined(tmp_path: Path) -> None:
+    schema = Schema([Attribute("sex", values=["f", "m"]), Measure("days", low=0, high=60, step=1)])
+    table = ("sex", Axis("days", queries="sum"))
+    made = plan(Workload.tables(schema, [("sex",), table]), PureDP(1), "marginals")
+    own = Release(Measurements(made, np.zeros(made.rows, dtype=np.int64)))
+    export(own, tmp_path / "one.csv", [table], format="sdmx-csv")
+    text = (tmp_path / "one.csv").read_text(encoding="utf-8")
+    (found,) = read_sdmx(text)
+    assert "nan" not in text.lower()
+    assert set(found.data["MEAN_LOW"].fillna("")) == {""}
+    assert found.data["OBS_VALUE"].astype(float).tolist() == [0.0, 0.0]
 
 
 @ANY

@@ -40,8 +40,8 @@ from privcube.released.exports.csvw import csvw_files
 from privcube.released.exports.excel import excel_bytes
 from privcube.released.exports.json_stat import json_stat_bytes
 from privcube.released.exports.measurements import measurement_files
-from privcube.released.exports.px import px_bytes
-from privcube.released.exports.sdmx_csv import sdmx_bytes
+from privcube.released.exports.px import PxWriter
+from privcube.released.exports.sdmx_csv import SdmxWriter
 from privcube.released.labels import IN_ORDER, column_names, labeled
 from privcube.released.presentation.tables import PublishedTable, published
 from privcube.released.release import Release, TableValues
@@ -215,11 +215,11 @@ def _each(
 
 
 def _px(release: Release, values: list[TableValues], progress: Progress) -> Files:
-    return _each(release, values, progress, ".px", px_bytes)
+    return _each(release, values, progress, ".px", PxWriter(release, [own.table for own in values]).bytes_of)
 
 
 def _sdmx(release: Release, values: list[TableValues], progress: Progress) -> Files:
-    return _each(release, values, progress, ".csv", sdmx_bytes)
+    return _each(release, values, progress, ".csv", SdmxWriter(release, [own.table for own in values]).bytes_of)
 
 
 def _csvw(release: Release, values: list[TableValues], progress: Progress) -> Files:

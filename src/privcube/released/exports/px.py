@@ -9,26 +9,39 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
-from privcube.released.exports.identifiers import distinct, identifiers
+from privcube.model.workload import Table
+from privcube.released.exports.identifiers import distinct, table_identifiers
 from privcube.released.exports.notes import about, notes, title_of
 from privcube.released.presentation.tables import PublishedTable, number_titles
 from privcube.released.release import Release
 
 _PIECE: Final = 200  # characters of a text in one line
+_LONGEST_MATRIX: Final = 20
 _MEASURE: Final = "Measure"
 _MISSING: Final = '".."'
 
 
-def px_bytes(release: Release, table: PublishedTable) -> bytes:
-    """A table as a PX file."""
+class PxWriter:
+    """Tables of a release as PX files, each with a MATRIX of its own."""
+
+    def __init__(self, release: Release, tables: Sequence[Table]) -> None:
+        """Name all tables of the release, and these."""
+        self._matrices = table_identifiers(release.workload, tables, _LONGEST_MATRIX)
+
+    def bytes_of(self, release: Release, table: PublishedTable) -> bytes:
+        """A table."""
+        return _file(release, table, self._matrices[table.table])
+
+
+def _file(release: Release, table: PublishedTable, matrix: str) -> bytes:
     titles, names = number_titles(), list(table.numbers)
     variables = _distinct([*(column.title for column in table.columns), _MEASURE])
     *stub, measure = variables
     values = [_distinct(list(column.labels)) for column in table.columns]
     said = about(release)
-    (matrix,) = identifiers([f"t {table.name}"])
     lines: list[tuple[str, Any]] = [
         ("CHARSET", "ANSI"),
         ("AXIS-VERSION", "2013"),
@@ -36,7 +49,7 @@ def px_bytes(release: Release, table: PublishedTable) -> bytes:
         ("LANGUAGE", "en"),
         ("DECIMALS", max(table.places.values())),
         ("SHOWDECIMALS", min(max(table.places.values()), 6)),
-        ("MATRIX", matrix[:20]),
+        ("MATRIX", matrix),
         ("SUBJECT-CODE", "PC"),
         ("SUBJECT-AREA", title_of(release)),
         ("TITLE", table.title),

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Final
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+from privcube.model.workload import Axis, Table
 from privcube.released.artifact.table_files import safe_text
-from privcube.released.exports.identifiers import identifiers
+from privcube.released.exports.identifiers import axis_identifiers, identifiers, table_identifiers
+from privcube.released.labels import labeled
 from privcube.released.presentation.tables import PublishedTable, number_titles
 from privcube.released.release import Release
 
@@ -23,13 +27,23 @@ _TAKEN: Final = ("STRUCTURE", "STRUCTURE_ID", "ACTION", "OBS_VALUE", "OBS_STATUS
 _STATUS: Final = {"ok": "A: Normal value", "uncertain": "U: Low reliability", "holds zero": "U: Low reliability"}
 
 
-def sdmx_bytes(release: Release, table: PublishedTable) -> bytes:
-    """A table as SDMX-CSV."""
+class SdmxWriter:
+    """Tables of a release as SDMX-CSV: each is a dataflow of its own, and a dimension is the same in all of them."""
+
+    def __init__(self, release: Release, tables: Sequence[Table]) -> None:
+        """Name all tables of the release, and these."""
+        self._flows = table_identifiers(release.workload, tables)
+        self._dimensions = axis_identifiers(release.workload, tables, (*_TAKEN, *number_titles()))
+
+    def bytes_of(self, release: Release, table: PublishedTable) -> bytes:
+        """A table."""
+        return _written(table, self._flows[table.table], self._dimensions)
+
+
+def _written(table: PublishedTable, flow: str, dimensions: Mapping[Axis, str]) -> bytes:
     titles = number_titles()
     errors = [name for name in table.numbers if name != "estimate"]
-    taken = (*_TAKEN, *(name.upper() for name in errors))
-    ids = identifiers([column.name for column in table.columns], taken)
-    (flow,) = identifiers([f"t {table.name}"])
+    ids = [dimensions[Axis.of(entry)] for entry in labeled(table.table)]
     header = [
         "STRUCTURE",
         "STRUCTURE_ID",
@@ -53,5 +67,10 @@ def sdmx_bytes(release: Release, table: PublishedTable) -> bytes:
     numbers = zip(*(table.numbers[name].tolist() for name in ("estimate", *errors)), strict=True)
     for own, (estimate, *others), word in zip(cells, numbers, table.reliability(), strict=True):
         line = ["dataflow", f"{_AGENCY}:{flow}(1.0)", "I"]
-        writer.writerow([*line, *own, estimate, _STATUS[word], *others])
+        writer.writerow([*line, *own, _known(estimate), _STATUS[word], *map(_known, others)])
     return out.getvalue().encode()
+
+
+def _known(number: Any) -> Any:
+    """A number, or nothing where it is not determined."""
+    return None if isinstance(number, float) and math.isnan(number) else number
