@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -13,7 +14,11 @@ from typing import Any
 import pytest
 
 from privcube import PureDP, Release, plan, release
+from privcube.cli.commands.query import show_answer, show_share
 from privcube.model.measurements import Measurements
+from privcube.released.means import Mean
+from privcube.released.ratios import Share
+from privcube.released.release import Answer
 from privcube.sensitive.ledger import open_ledger
 from privcube.version import __version__
 
@@ -287,6 +292,18 @@ def test_wrong_queries(refused_here: Said, released: Path) -> None:
     assert "did you mean 'sex'?" in refused_here("query", "out", "sxe=F")
 
 
+def test_intervals_are_rounded_outward_and_confidence_is_not_rounded(capsys: pytest.CaptureFixture[str]) -> None:
+    show_answer(Answer(1_000.2, 150.0, 699.8, 1_300.6, 0.99999), ("sex=F",))
+    shown = capsys.readouterr().out
+    assert "1,000 ± 301\n" in shown
+    assert "699 to 1,301, with 99.999% confidence\n" in shown
+    show_share(Share(0.5, 0.24996, 0.75001, 0.95), ("sex=F",), ())
+    assert "24.99 % to 75.01 %, with 95% confidence" in capsys.readouterr().out
+    assert str(Share(0.5, 0.2496, 0.7501, 0.9999)) == "50.0%, from 24.9% to 75.1% (99.99%)"
+    assert str(Answer(10.0, 1.0, 8.18, 11.82, 0.999)) == "10.0 ± 1.9 (99.9%)"
+    assert str(Mean(1_234_567.8, 1_200_000.0, 1_300_000.0, 0.95)).startswith("1,234,570, from 1,200,000 to 1,300,000")
+
+
 @pytest.mark.parametrize("value", ["0", "1", "-1", "nan", "high"])
 def test_a_confidence_that_is_none(here: Here, value: str) -> None:
     assert here("query", "out", "--confidence", value).code == 2
@@ -305,6 +322,11 @@ def test_export(said: Said, refused_here: Said, released: Path, kind: str, targe
     refused_here("export", "out", "--format", kind, "--to", target)
     assert before == {name: (released / name).read_bytes() for name in before}
     assert said("export", "out", "age x sex", "--format", kind, "--to", f"2{target}") == f"wrote 1 table to 2{target}\n"
+
+
+def test_export_of_a_codebook_says_so(said: Said, released: Path) -> None:
+    found = said("export", "out", "--format", "codebook", "--to", "codes.csv")
+    assert re.fullmatch(r"wrote the codebook of \d attributes to codes.csv\n", found)
 
 
 # Completion

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -73,6 +74,8 @@ def test_what_clamping_takes_lies_between_what_bins_say(policies: dict[str, str]
     assert found.estimate == pytest.approx(110, abs=0.1)
     assert release.clamped("days", "stay", {"ward": "surgery"}).estimate == pytest.approx(45, abs=0.1)
     assert "(95%)" in str(found)
+    large = replace(found, estimate=12_656.7, low=12_003.1, high=13_001.2, confidence=0.99999)
+    assert str(large) == "12,660, from 12,000 to 13,010 (99.999%)"  # to four digits, the ends outward
     for wrong in ("ward", "days"):
         with pytest.raises(errors.QueryError, match="with bins of the measure's column, 'days'"):
             release.clamped("days", wrong)

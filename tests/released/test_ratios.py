@@ -148,7 +148,7 @@ def test_a_share_of_one_value_is_certain_and_a_share_of_nothing_is_not_determine
     assert empty.table(("one", "b"), shares="row", confidence=0.999, form="polars")["share"].null_count() == 3
     found = empty.share({"b": 0}, confidence=0.999)
     assert not found.determined
-    assert str(found) == "not determined (100%)"
+    assert str(found) == "not determined (99.9%)"
 
 
 def test_without_noise_a_share_is_exact() -> None:

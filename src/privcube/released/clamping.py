@@ -29,6 +29,7 @@ from privcube.algebra.lattice import Floats
 from privcube.errors import QueryError
 from privcube.model.attribute import Attribute
 from privcube.model.workload import Table
+from privcube.released.presentation.numbers import confidence_text, in_digits
 
 _ROUNDING: Final = 1e-6  # as in intervals of counts, times what rounds
 
@@ -43,8 +44,9 @@ class Clamped:
     confidence: float
 
     def __str__(self) -> str:
-        estimate, low, high = (f"{round(each, 4) + 0.0:,.4g}" for each in (self.estimate, self.low, self.high))
-        return f"{estimate}, from {low} to {high} ({self.confidence:.0%})"
+        parts = (("estimate", self.estimate), ("low", self.low), ("high", self.high))
+        estimate, low, high = (in_digits(name, number, 4, most_decimals=4) for name, number in parts)
+        return f"{estimate}, from {low} to {high} ({confidence_text(self.confidence)})"
 
 
 def lacking(measure: Attribute, by: Attribute) -> tuple[Floats, tuple[bool, bool]]:

@@ -27,6 +27,7 @@ from privcube.model.attribute import Attribute
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table
 from privcube.released.labels import Label
+from privcube.released.presentation.numbers import confidence_text, in_digits
 from privcube.released.selection import Selection, selected_weights
 
 _MOST_TESTS: Final = 64  # ends of cells that are all tested; of more cells, so many first, then those beside the ends
@@ -59,11 +60,12 @@ class Quantile:
 
     def __str__(self) -> str:
         if not self.determined:
-            return f"not determined ({self.confidence:.0%})"
-        shown = [
-            f"{each:,.4g}" if isinstance(each, float) else str(each) for each in (self.estimate, self.low, self.high)
-        ]
-        return f"{shown[0]}, from {shown[1]} to {shown[2]} ({self.confidence:.0%})"
+            return f"not determined ({confidence_text(self.confidence)})"
+        estimate, low, high = (
+            in_digits("estimate", each, 4) if isinstance(each, float) else str(each)
+            for each in (self.estimate, self.low, self.high)
+        )
+        return f"{estimate}, from {low} to {high} ({confidence_text(self.confidence)})"
 
 
 def checked_part(part: float) -> float:

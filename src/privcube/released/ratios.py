@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -31,7 +31,9 @@ from privcube.accuracy.predictor import Predictor
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import QueryError
 from privcube.model.workload import Axis, Table, table_name
+from privcube.released.presentation.numbers import confidence_text, end_of, in_digits
 
+_DIGITS: Final = 6  # in which ratios are shown
 _WORDS: Final = ("total", "row", "column")
 _GRID: Final = 5  # ratios for which k is worked out, from 0 to 1
 _MOST_KINDS: Final = 5  # of cells for which k is worked out
@@ -59,8 +61,6 @@ class Ratio:
     high: float
     confidence: float
 
-    form: ClassVar[str] = ",.6g"  # in which numbers are shown
-
     @property
     def determined(self) -> bool:
         """Whether it is known at all: whether the interval of the number of records is above 0."""
@@ -68,15 +68,22 @@ class Ratio:
 
     def __str__(self) -> str:
         if not self.determined:
-            return f"not determined ({self.confidence:.0%})"
-        estimate, low, high = (format(number, self.form) for number in (self.estimate, self.low, self.high))
-        return f"{estimate}, from {low} to {high} ({self.confidence:.0%})"
+            return f"not determined ({confidence_text(self.confidence)})"
+        parts = (("estimate", self.estimate), ("low", self.low), ("high", self.high))
+        estimate, low, high = (self.text_of(name, number) for name, number in parts)
+        return f"{estimate}, from {low} to {high} ({confidence_text(self.confidence)})"
+
+    def text_of(self, name: str, number: float) -> str:
+        """The estimate or an end of the interval as text; ends are rounded outward."""
+        return in_digits(name, number, _DIGITS)
 
 
 class Share(Ratio):
     """A part of some records, from 0 to 1, with an interval; NaN if the records are too few to determine it."""
 
-    form = ".1%"
+    def text_of(self, name: str, number: float) -> str:
+        """The estimate or an end of the interval as a percentage."""
+        return f"{end_of(name, number, 3):.1%}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from privcube.errors import QueryError
 from privcube.extras import load
 from privcube.model.workload import Table
 from privcube.released.labels import COUNTS, MEANS, NUMBERS, SHARES
+from privcube.released.presentation.numbers import confidence_text, end_of
 from privcube.released.ratios import Ratios
 
 Form = Literal["pandas", "polars", "pyarrow"]
@@ -31,7 +32,8 @@ class Answer:
     confidence: float
 
     def __str__(self) -> str:
-        return f"{self.estimate:,.1f} ± {self.high - self.estimate:,.1f} ({self.confidence:.0%})"
+        margin = end_of("high", self.high - self.estimate, 1)
+        return f"{self.estimate:z,.1f} ± {margin:,.1f} ({confidence_text(self.confidence)})"
 
 
 @dataclass(frozen=True, eq=False)

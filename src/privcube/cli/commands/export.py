@@ -74,5 +74,8 @@ def export(folder: str, table: tuple[str, ...], kind: str | None, path: str, sha
             shares=shares[0] if len(shares) == 1 else shares or None,
             progress=progress,
         )
-    what = count_of(release.plan.rows, "measured number") if kind == "measurements" else count_of(len(tables), "table")
-    say(f"wrote {what} to {path}")
+    written = {
+        "measurements": count_of(release.plan.rows, "measured number"),
+        "codebook": f"the codebook of {count_of(len(release.workload.schema), 'attribute')}",
+    }
+    say(f"wrote {written.get(kind or '', count_of(len(tables), 'table'))} to {path}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privcube.cli import completion
-from privcube.cli.output import percent, places_for, say, say_json
+from privcube.cli.output import places_for, say, say_json
 
 if TYPE_CHECKING:
     from privcube.released.means import Mean
@@ -143,30 +143,39 @@ def _mean_document(mean: Mean) -> dict[str, float | None]:
 
 def show_answer(answer: Answer, conditions: tuple[str, ...], what: str = "Count") -> None:
     """Print an answer for people."""
+    from privcube.released.presentation.numbers import confidence_text, end_of
+
     places = places_for(answer.std_error)
-    sure = percent(answer.confidence)
+    sure = confidence_text(answer.confidence)
+    margin = end_of("high", answer.high - answer.estimate, places)
+    low, high = end_of("low", answer.low, places), end_of("high", answer.high, places)
     of = ", ".join(conditions) or "all records"
     say(f"Count of    {of}" if what == "Count" else f"{what} over {of}")
-    say(f"Estimate    {answer.estimate:z,.{places}f} ± {answer.high - answer.estimate:,.{places}f}")
-    say(f"Interval    {answer.low:z,.{places}f} to {answer.high:z,.{places}f}, with {sure} confidence")
+    say(f"Estimate    {answer.estimate:z,.{places}f} ± {margin:,.{places}f}")
+    say(f"Interval    {low:z,.{places}f} to {high:z,.{places}f}, with {sure} confidence")
     say(f"Std. error  {answer.std_error:,.{places}f}")
 
 
 def show_share(share: Share, conditions: tuple[str, ...], among: tuple[str, ...]) -> None:
     """Print a share for people."""
-    sure = percent(share.confidence)
+    from privcube.released.presentation.numbers import confidence_text, end_of
+
+    sure = confidence_text(share.confidence)
     say(f"Share of    {', '.join(conditions) or 'all records'}")
     say(f"Among       {', '.join(among) or 'all records'}")
     if share.determined:
         say(f"Estimate    {100 * share.estimate:.2f} %")
-        say(f"Interval    {100 * share.low:.2f} % to {100 * share.high:.2f} %, with {sure} confidence")
+        low, high = 100 * end_of("low", share.low, 4), 100 * end_of("high", share.high, 4)
+        say(f"Interval    {low:.2f} % to {high:.2f} %, with {sure} confidence")
     else:
         say(f"Estimate    not determined: with {sure} confidence, there may be no such records")
 
 
 def show_quantile(found: Quantile, attribute: str, conditions: tuple[str, ...]) -> None:
     """Print a quantile for people."""
-    sure = percent(found.confidence)
+    from privcube.released.presentation.numbers import confidence_text
+
+    sure = confidence_text(found.confidence)
     say(f"{'Median of ' if found.part == 0.5 else f'{found.part:g} of'.ljust(10)}  {attribute}")
     say(f"Among       {', '.join(conditions) or 'all records'}")
     if found.cells is None:

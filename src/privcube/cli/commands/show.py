@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from privcube.cli import completion
-from privcube.cli.output import count_of, percent, say, say_columns, say_json, say_prose, terminal_width
+from privcube.cli.output import count_of, say, say_columns, say_json, say_prose, terminal_width
 
 if TYPE_CHECKING:
     from privcube.released.presentation.tables import PublishedTable
@@ -150,10 +150,11 @@ def show_table(
 ) -> None:
     """Print a table by rows and columns if it has two attributes and fits, else one line per number."""
     from privcube.model.measures.measure import measure_of
+    from privcube.released.presentation.numbers import confidence_text
     from privcube.released.presentation.tables import published
     from privcube.released.presentation.texts import number_text
 
-    table, sure = published(release, values), percent(confidence)
+    table, sure = published(release, values), confidence_text(confidence)
     _require_across(table, across)
     say_prose(f"{table.title}: {count_of(table.cells, 'cell')}; each margin holds with {sure} confidence")
     say()

@@ -36,7 +36,7 @@ def notes(release: Release) -> list[str]:
         f"and with an interval that contains the true number with a probability of {sure}, for each by itself and, "
         "in the columns called all at once, for all numbers of a table.",
         f'A number is called "uncertain" if its standard error is above {percent(release.words)} of it, and "holds '
-        'zero" if zero lies in its interval. Negative numbers are small counts with noise; they are kept so that sums '
+        'zero" if zero lies in its interval. Negative counts are small counts with noise; they are kept so that sums '
         "are right on average. Rounded numbers may not add up exactly.",
         protected_unit(guarantee),
         stated_budget(guarantee),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -74,6 +75,37 @@ def rounded(name: str, numbers: Floats | Integers, decimals: int) -> Floats | In
         steps = np.rint(small * scale)
     found = np.where(np.abs(given) < _WHOLE / scale, steps / scale, given) + 0.0
     return np.where(np.isnan(given), given, found)
+
+
+def end_of(name: str, number: float, decimals: int) -> float:
+    """One number as published: like a column of this name.
+
+    >>> end_of("low", 1.26, 1), end_of("high", 1.24, 1)
+    (1.2, 1.3)
+    """
+    return float(rounded(name, np.array([number]), decimals)[0])
+
+
+def in_digits(name: str, number: float, digits: int, most_decimals: int = _MOST_DECIMALS) -> str:
+    """One number as text, like a column of this name, to so many digits.
+
+    >>> in_digits("estimate", 12656.7, 4), in_digits("low", 12656.7, 4), in_digits("high", 0.12341, 4)
+    ('12,660', '12,650', '0.1235')
+    """
+    if not math.isfinite(number) or number == 0:
+        return f"{number:g}"
+    places = min(digits - 1 - math.floor(math.log10(abs(number))), most_decimals)
+    own = end_of(name, number, places)
+    return f"{own:,.0f}" if abs(own) >= 10**digits else f"{own:,.{digits}g}"
+
+
+def confidence_text(confidence: float) -> str:
+    """A confidence as a percentage with all its digits: it is never rounded up to certainty.
+
+    >>> confidence_text(0.95), confidence_text(0.99999), confidence_text(0.6827)
+    ('95%', '99.999%', '68.27%')
+    """
+    return f"{(Decimal(str(float(confidence))) * 100).normalize():f}%"
 
 
 def decimals_by_column(numbers: Numbers, words: Words) -> dict[str, int]:
