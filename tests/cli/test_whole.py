@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from click.testing import CliRunner
 import privcube as pc
 from privcube.cli.main import cli
 from privcube.pipeline import ledger_objection, publish
+from privcube.released.whole import contradictions
 from privcube.released.whole.facts import Facts
+from privcube.released.whole.records import Records
 from privcube.released.whole.release import WholeRelease
 
 SPEC = """
@@ -61,6 +64,13 @@ def run(*words: str) -> str:
     return done.output
 
 
+@pytest.fixture(autouse=True)
+def any_facts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records have combinations that the spec calls impossible."""
+    if "contradict" not in request.node.name:
+        monkeypatch.setattr(contradictions, "FAR", math.inf)
+
+
 def test_a_spec_asks_for_whole_numbers(place: Path) -> None:
     run("release", str(place / "facts.toml"))
     found = pc.Release.open(place / "out")
@@ -93,6 +103,34 @@ def test_whole_numbers_are_added_later_and_the_ledger_knows_the_release(place: P
     other.save(place / "other")
     objection = ledger_objection(spec, pc.Release.open(place / "other"), place / "other", folder=place)
     assert objection == "these are not the bytes of release 1"
+
+
+def test_whole_numbers_that_somebody_else_added_are_not_vouched_for(place: Path) -> None:
+    run("release", str(place / "spec.toml"))
+    honest = pc.Release.open(place / "out")
+    found = honest.whole("fast").found
+    assert found is not None
+    for name, times, code in (("little", found.times + 1, 3), ("much", found.times * 1_000, 1)):
+        forged = WholeRelease(honest, "fast", Records.of(found.codes, times))
+        for records in (forged, forged.without_records()):
+            folder = place / f"{name}-{records.found is None}"
+            records.save(folder)
+            words = ["verify", str(folder), "--spec", str(place / "spec.toml")]
+            done = CliRunner().invoke(cli, words)
+            assert done.exit_code == code, done.output
+            assert "part  ledger" in done.output
+            assert ("standard errors of the estimates" in done.output) == (code == 1)
+            assert CliRunner().invoke(cli, [*words, "--strict"]).exit_code == 1
+
+
+def test_facts_that_the_release_contradicts_are_not_verified(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("release", str(place / "spec.toml"))
+    with monkeypatch.context() as patch:
+        patch.setattr(contradictions, "FAR", math.inf)
+        pc.Release.open(place / "out").knowing(Facts(records=90_000)).save(place / "forged")
+    failed = [check for check in pc.verify(place / "forged") if not check.passed]
+    assert [check.name for check in failed] == ["tables"]
+    assert "expected about as many as were measured" in failed[0].detail
 
 
 def test_facts_of_a_spec_are_honored_later(place: Path) -> None:

@@ -44,6 +44,7 @@ from privcube.released.values import TableValues as TableValues
 from privcube.released.values import in_form as _in_form
 from privcube.released.values import number_columns as number_columns
 from privcube.released.values import share_columns as share_columns
+from privcube.released.whole.contradictions import agreeing
 from privcube.released.whole.facts import Facts, checked_facts, predictor_given
 
 if TYPE_CHECKING:
@@ -258,9 +259,8 @@ class Release:
     ) -> WholeRelease:
         """The release with whole numbers: tables with a column `count`, and the records that they are counted from.
 
-        It costs no privacy: only the released measurements are used. `effort` is "fast", "normal" or "thorough".
-        `records` is their number and `impossible` lists combinations that cannot occur; estimates honor them as well.
-
+        It costs no privacy. `effort` is "fast", "normal" or "thorough". `records` is their number, if it is public, and
+        `impossible` lists combinations that cannot occur; estimates honor them as well.
         >>> import pyarrow
         >>> from privcube import PureDP, Schema, Workload, plan, release
         >>> schema = Schema.from_sizes({"a": 2, "b": 2})
@@ -275,16 +275,16 @@ class Release:
         return WholeRelease.of(known, effort, progress)
 
     def knowing(self, facts: Facts) -> Release:
-        """The same release, with estimates that honor what is publicly known.
+        """The same release, with estimates that honor what is publicly known; refuse what it contradicts.
 
         >>> from privcube import PureDP, Schema, Workload, plan
         >>> made = plan(Workload.all_kway(Schema.from_sizes({"a": 3}), 1), PureDP(1), "marginals")
-        >>> release = Release(Measurements(made, np.array([30, 50, 21])))
+        >>> release = Release(Measurements(made, np.array([2, 64, 35])))
         >>> known = release.knowing(Facts(records=98, impossible=[{"a": 0}]))
         >>> known.estimates(("a",)).round(6).tolist(), known.values(("a",)).std_error.round(2).tolist()
         ([0.0, 63.5, 34.5], [0.0, 0.96, 0.96])
         """
-        return Release(self.measurements, self.provenance, self.words, facts)
+        return Release(self.measurements, self.provenance, self.words, agreeing(self, facts))
 
     def save(self, folder: str | Path, *, progress: Progress = silent) -> None:
         """Write the artifact: tables, measurements, plan, statements, checksums. The folder must be new."""

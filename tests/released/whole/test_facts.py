@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -242,3 +243,32 @@ def any_table(draw: Callable[..., Any], schema: pc.Schema) -> tuple[str | Axis, 
             ways += [Axis(name, queries="ranges"), Axis(name, queries="prefixes")]
         entries.append(draw(st.sampled_from(ways)))
     return tuple(entries)
+
+
+@pytest.mark.parametrize(
+    ("facts", "answers", "expected"),
+    [
+        (Facts(records=20_000), [400, 600, 500, 500], "records: expected about as many as were measured, 2,000"),
+        (Facts(impossible=[{"a": 0, "b": 1}]), [400, 600, 500, 500], "impossible: expected combinations without"),
+        (Facts(impossible=[{"a": 0}]), [-30, -20, 500, 500], "impossible: expected combinations without"),
+        (Facts(records=1_990, impossible=[{"a": 0, "b": 1}]), [1_000, 9, 500, 500], None),
+    ],
+)
+def test_facts_that_a_release_contradicts_are_refused(facts: Facts, answers: list[int], expected: str | None) -> None:
+    plan = pc.plan(pc.Workload.all_kway(pc.Schema.from_sizes({"a": 2, "b": 2}), 2), pc.PureDP(1), "marginals")
+    release = pc.Release(Measurements(plan, np.array(answers)))
+    if expected is None:
+        assert release.knowing(facts).honors_facts
+        return
+    with pytest.raises(QueryError, match=expected):
+        release.whole("fast", records=facts.records, impossible=facts.impossible)
+
+
+def test_a_known_number_of_records_is_contradicted_by_any_other(tmp_path: Path) -> None:
+    """Under replaced records it is public, and published without noise."""
+    workload = pc.Workload.all_kway(pc.Schema.from_sizes({"a": 2, "b": 2}), 1)
+    data = pa.table({"a": [0, 1] * 50, "b": [0] * 100})
+    release = pc.release(pc.plan(workload, pc.PureDP(1, neighbors="replace_one")), data)
+    assert release.knowing(Facts(records=100)).estimates(()).item() == pytest.approx(100)
+    with pytest.raises(QueryError, match="standard error of 0, given 99"):
+        release.knowing(Facts(records=99))

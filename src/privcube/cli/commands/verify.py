@@ -46,9 +46,14 @@ def verify(folder: str, spec: str | None, strict: bool, as_json: bool) -> None:
     _require_release(folder)
     with Progress() as progress:
         checks = checks_of(folder, strict=strict, progress=progress)
-    if spec is not None:
-        passed, detail = _in_ledger(folder, spec)
-        checks.append(Check("ledger", passed, detail))
+        if spec is not None:
+            objection, detail, unchecked = _in_ledger(folder, spec, progress)
+            if objection is not None:
+                checks.append(Check("ledger", False, objection))
+            elif unchecked is not None:
+                checks.append(Check("ledger", not strict, f"{detail}; NOT CHECKED: {unchecked}", partial=True))
+            else:
+                checks.append(Check("ledger", True, detail))
     failed = sum(not check.passed for check in checks)
     in_part, beside = sum(check.partial for check in checks), any(check.beside for check in checks)
     if as_json:
@@ -90,17 +95,32 @@ def _require_release(folder: str) -> None:
         raise ArtifactError(folder, expected="the folder of a release", given=Plain("another folder"))
 
 
-def _in_ledger(folder: str, spec: str) -> tuple[bool, str]:
-    """Whether the ledger charged and committed this very release, and a sentence on it."""
+def _in_ledger(folder: str, spec: str, progress: Progress) -> tuple[str | None, str, str | None]:
+    """What the ledger recorded otherwise, if anything; what it committed to; and what was added that it cannot know.
+
+    Whole numbers that were added later are looked for again: anybody could have added others.
+    """
     from privcube.errors import PrivcubeError
     from privcube.model.documents.spec import Spec
-    from privcube.pipeline import ledger_objection
+    from privcube.pipeline import ledger_objection, ledger_status
+    from privcube.released.artifact.store import is_unchanged
     from privcube.released.release import Release
+    from privcube.released.whole.release import WholeRelease
 
-    declared = Spec.read(spec)
+    declared, place = Spec.read(spec), Path(spec).parent
     try:
         made = Release.open(folder)
     except PrivcubeError:
-        return False, "the release cannot be read"
-    objection = ledger_objection(declared, made, Path(folder), folder=Path(spec).parent)
-    return objection is None, objection or "the ledger charged this plan and guarantee, and committed to these bytes"
+        return "the release cannot be read", "", None
+    objection = ledger_objection(declared, made, Path(folder), folder=place)
+    said = "the ledger charged this plan and guarantee, and committed to these bytes"
+    heads = {entry.head: entry for entry in ledger_status(declared, folder=place).entries} if objection is None else {}
+    if objection is not None or is_unchanged(Path(folder), heads[made.provenance["head"]].artifact):
+        return objection, said, None
+    if not isinstance(made, WholeRelease):
+        return None, f"{said} before facts of the spec were added", None
+    said += " before whole numbers were added"
+    if made.is_found_again(progress):
+        return None, f"{said}, which are found again", None
+    unchecked = "the whole numbers: others are found here, so rely on them only if you know who added them"
+    return None, said, unchecked

@@ -46,11 +46,13 @@ class Distance:
     """The root mean square of (count - estimate) / std_error, added up table by table."""
 
     def __init__(self) -> None:
-        self._squares, self._cells = 0.0, 0
+        self._squares, self._cells, self.largest = 0.0, 0, 0.0  # in standard errors, or in records if that is less
 
     def add(self, numbers: Mapping[str, Floats | Integers]) -> None:
         """Add a table; one without counts adds nothing."""
         if COUNT in numbers:
+            off = np.abs(numbers[COUNT] - numbers["estimate"]) / np.maximum(numbers["std_error"], 1.0)
+            self.largest = max(self.largest, float(off.max(initial=0.0)))
             known = numbers["std_error"] > 0
             apart = (numbers[COUNT] - numbers["estimate"])[known] / numbers["std_error"][known]
             self._squares += float(np.sum(apart**2))

@@ -57,6 +57,19 @@ class WholeRelease(Release):
         release.recover(progress)
         return cls(release, effort, find_records(release.without_facts(), effort, release.facts, progress))
 
+    def is_found_again(self, progress: Progress = silent) -> bool:
+        """Whether the search, whose seed follows from the release, finds the same whole numbers again.
+
+        If not, somebody changed them, or another version or processor found them.
+        """
+        plain = Release(self.measurements, self.provenance, self.words, self.facts)
+        again = WholeRelease.of(plain, self.effort, progress)
+        if self.found is not None and again.found is not None:
+            pairs = ((self.found.codes, again.found.codes), (self.found.times, again.found.times))
+            return all(np.array_equal(one, other) for one, other in pairs)
+        tables = [table for table in self.workload if self.has_counts(table)]
+        return all(np.array_equal(self.counts(table), again.counts(table)) for table in tables)
+
     def without_records(self) -> WholeRelease:
         """The same counts, without the records behind them, for a release that does not publish these."""
         return WholeRelease(self, self.effort, None, self.counts, intervals=self.intervals)

@@ -19,6 +19,7 @@ from privcube.released.whole.records import Records
 from privcube.released.whole.release import count_range
 
 _ROUNDED: Final = 1e-5  # of the stated distance, which has six digits
+_FAR: Final = 100.0  # standard errors, or records if that is more: further than any search leaves a count
 
 
 def checked_counts(
@@ -36,6 +37,9 @@ def checked_counts(
     if not math.isclose(apart.value, stated["distance"], rel_tol=_ROUNDED, abs_tol=_ROUNDED):
         expected = f"that of the tables, {apart.value}"
         raise ArtifactError(f"{MANIFEST}, distance", expected=expected, given=stated["distance"])
+    if apart.largest > _FAR:
+        expected = f"counts within {_FAR:,.0f} standard errors of the estimates, or records"
+        raise ArtifactError(MANIFEST, expected=expected, given=Plain(f"one {apart.largest:,.0f} off"))
     near = f"{apart.value:.3g} standard errors from the estimates (root mean square)"
     if records is None:
         for found in tables:
