@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import privcube as pc
 from privcube.cli.main import cli
 from privcube.pipeline import ledger_objection, publish
-from privcube.released.whole import contradictions
+from privcube.released.whole import facts as whole_facts
 from privcube.released.whole.facts import Facts
 from privcube.released.whole.records import Records
 from privcube.released.whole.release import WholeRelease
@@ -68,7 +68,7 @@ def run(*words: str) -> str:
 def any_facts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The records have combinations that the spec calls impossible."""
     if "contradict" not in request.node.name:
-        monkeypatch.setattr(contradictions, "FAR", math.inf)
+        monkeypatch.setattr(whole_facts, "FAR", math.inf)
 
 
 def test_a_spec_asks_for_whole_numbers(place: Path) -> None:
@@ -126,7 +126,7 @@ def test_whole_numbers_that_somebody_else_added_are_not_vouched_for(place: Path)
 def test_facts_that_the_release_contradicts_are_not_verified(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("release", str(place / "spec.toml"))
     with monkeypatch.context() as patch:
-        patch.setattr(contradictions, "FAR", math.inf)
+        patch.setattr(whole_facts, "FAR", math.inf)
         pc.Release.open(place / "out").knowing(Facts(records=90_000)).save(place / "forged")
     failed = [check for check in pc.verify(place / "forged") if not check.passed]
     assert [check.name for check in failed] == ["tables"]

@@ -44,8 +44,7 @@ from privcube.released.values import TableValues as TableValues
 from privcube.released.values import in_form as _in_form
 from privcube.released.values import number_columns as number_columns
 from privcube.released.values import share_columns as share_columns
-from privcube.released.whole.contradictions import agreeing
-from privcube.released.whole.facts import Facts, checked_facts, predictor_given
+from privcube.released.whole.facts import Facts, agreeing, checked_facts, predictor_given
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -48,7 +48,7 @@ from privcube.planning.trees import bundles_by_weight
 from privcube.released.artifact.folder import checksums_text
 from privcube.released.artifact.verification import verify
 from privcube.released.exports.export import FORMATS, export
-from privcube.released.whole import contradictions
+from privcube.released.whole import facts
 from privcube.released.whole.facts import Facts
 from privcube.released.whole.release import WholeRelease
 from privcube.strategies.proposal import Proposal
@@ -276,7 +276,7 @@ class Artifact:
         words = WORDS if made.workload.schema == DIVIDED else Words()
         release = Release(Measurements(made, answers), {"entry": 3, "head": "0123456789abcdef" * 4}, words)
         if whole:
-            vars(contradictions)["FAR"] = math.inf  # answers are made up, and facts have nothing to do with them
+            vars(facts)["FAR"] = math.inf  # answers are made up, and facts have nothing to do with them
             first = made.workload.schema.attributes[0]
             release = release.whole(records=90, impossible=[{first.name: [first.labels[0]]}])
         release.save(folder)

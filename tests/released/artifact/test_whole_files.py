@@ -25,7 +25,7 @@ from privcube.released.artifact.table_files import TableWriter, file_stems
 from privcube.released.artifact.verification import Check
 from privcube.released.artifact.whole_files import records_bytes
 from privcube.released.release import number_columns
-from privcube.released.whole import contradictions
+from privcube.released.whole import facts
 from privcube.released.whole.records import Records
 from privcube.released.whole.release import WholeRelease
 
@@ -40,7 +40,7 @@ WORKLOAD = pc.Workload.tables(
 def any_facts() -> Iterator[None]:
     """Answers are made up, and facts have nothing to do with them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contradictions, "FAR", math.inf)
+        patch.setattr(facts, "FAR", math.inf)
         yield
 
 

@@ -1,6 +1,6 @@
 """Searches of these tests are small: they are about promises, which do not depend on the number of particles.
 
-Answers are made up, so that facts may be anything; `test_contradictions` is about those that a release contradicts.
+Answers are made up, so that facts may be anything; some tests are about those that a release contradicts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 
 import pytest
 
-from privcube.released.whole import contradictions, search
+from privcube.released.whole import facts, search
 
 
 @pytest.fixture(autouse=True)
@@ -20,4 +20,4 @@ def few_particles(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def any_facts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "contradict" not in request.node.name:
-        monkeypatch.setattr(contradictions, "FAR", math.inf)
+        monkeypatch.setattr(facts, "FAR", math.inf)

@@ -56,7 +56,7 @@ from privcube.released.artifact.store import (
 from privcube.released.artifact.table_files import codebook_bytes, csv_bytes, index_table, measurements_bytes
 from privcube.released.artifact.whole_files import records_bytes
 from privcube.released.labels import COUNT, MEANS, NUMBERS, labeled
-from privcube.released.whole.contradictions import agreeing
+from privcube.released.whole.facts import agreeing
 from privcube.version import __version__
 
 _LITTER: Final = re.compile(rf"{TABLES}/(\.DS_Store|\._.*|Thumbs\.db|desktop\.ini)")  # of file managers
