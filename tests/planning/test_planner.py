@@ -335,3 +335,4 @@ def test_the_total_alone(guarantee: Any, neighbors: Any) -> None:
     workload = Workload.tables(Schema.from_sizes({"a": 2}), [()])
     made = plan(workload, replace(guarantee, neighbors=neighbors))
     assert (made.weighted_variance < 1e-5) == (neighbors == "replace_one")
+    assert plan(workload, replace(guarantee, neighbors=neighbors), recovery="direct").rows == 1

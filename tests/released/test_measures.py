@@ -354,3 +354,18 @@ def test_any_measure_that_records_may_lack_is_published(seed: int, tmp_path: Pat
 
 def vars_of(attribute: pc.Attribute) -> set[tuple[str, str]]:
     return {("missing", attribute.missing), ("other", attribute.other)}
+
+
+def test_published_sums_can_be_asked_for_where_their_parts_cannot() -> None:
+    """Direct recovery knows the tables of a workload alone: one number of them, and no mean of two."""
+    workload = pc.Workload.all_kway(pc.Schema([WARDS, DAYS]), 1).with_sums()
+    release = pc.release(pc.plan(workload, pc.PureDP(1), "marginals", recovery="direct"), STAYS)
+    shown = release.table("ward x days")
+    found = release.query({"ward": "medicine"}, measure="days")
+    assert found.estimate == pytest.approx(shown["estimate"][1])
+    assert found.std_error == pytest.approx(shown["std_error"][1])
+    assert (found.low, found.high) == pytest.approx((shown["low"][1], shown["high"][1]))
+    with pytest.raises(errors.QueryError, match="a single cell"):
+        release.query({"ward": ["surgery", "medicine"]}, measure="days")
+    with pytest.raises(errors.QueryError, match="a table of the workload"):
+        release.mean("days", {"ward": "medicine"})

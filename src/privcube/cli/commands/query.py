@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from privcube.released.means import Mean
     from privcube.released.quantiles import Quantile
     from privcube.released.ratios import Share
-    from privcube.released.release import Answer
+    from privcube.released.release import Answer, Release
 
 
 @click.command()
@@ -115,7 +115,7 @@ def query(
             show_share(share, condition, among)
         return
     answer = release.query(where, measure=measure, confidence=confidence)
-    mean = None if measure is None else release.mean(measure, where, confidence=confidence)
+    mean = None if measure is None else _mean(release, measure, where, confidence)
     if as_json:
         say_json(
             {
@@ -125,7 +125,7 @@ def query(
                 "low": answer.low,
                 "high": answer.high,
                 "confidence": confidence,
-                **({} if mean is None else {"measure": measure, "mean": _mean_document(mean)}),
+                **({} if measure is None else {"measure": measure, "mean": _mean_document(mean)}),
             }
         )
     else:
@@ -136,7 +136,19 @@ def query(
             say(f"Mean        {mean}")
 
 
-def _mean_document(mean: Mean) -> dict[str, float | None]:
+def _mean(release: Release, measure: str, where: dict[str, Any], confidence: float) -> Mean | None:
+    """The mean; None if only sums are known, as after direct recovery."""
+    from privcube.errors import QueryError
+
+    try:
+        return release.mean(measure, where, confidence=confidence)
+    except QueryError:
+        return None
+
+
+def _mean_document(mean: Mean | None) -> dict[str, float | None] | None:
+    if mean is None:
+        return None
     found = {"estimate": mean.estimate, "low": mean.low, "high": mean.high}
     return {key: number if mean.determined else None for key, number in found.items()}
 

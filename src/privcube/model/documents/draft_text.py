@@ -10,6 +10,7 @@ from typing import Any, Final
 from privcube.model.attribute import Attribute
 from privcube.model.documents.attributes import attribute_document, present
 
+_MOST_ALIKE: Final = 3  # values of an attribute asked about because they seem to be spelled in several ways
 _OPENING: Final = """\
 # A draft made from the data. Which values occur is itself sensitive, so `privcube release` refuses it until you
 # have gone through every attribute: is each value public knowledge, and is nothing missing that could occur?
@@ -98,19 +99,21 @@ def _question(attribute: Attribute) -> str:
 
 
 def _spelled_twice(labels: Sequence[Any]) -> str:
-    """A comment on labels that seem to be one value.
+    """A comment on labels that seem to be one value, for each of the first such values.
 
-    >>> print(_spelled_twice(["F", "M", "f", " F"]), end="")
+    >>> print(_spelled_twice(["F", "M", "f", " F", "m"]), end="")
     # decide: are 'F', 'f' and ' F' one value? `trim = true` and `case = "fold"` count them together; then list it once.
+    # decide: are 'M' and 'm' one value, too?
     """
     alike: dict[str, list[str]] = {}
     for label in [own for own in labels if isinstance(own, str)]:
         alike.setdefault(label.strip().casefold(), []).append(_quoted(label))
-    *others, last = next((own[:4] for own in alike.values() if len(own) > 1), [""])
-    if not others:
-        return ""
-    together = '`trim = true` and `case = "fold"` count them together; then list it once.'
-    return f"# decide: are {', '.join(others)} and {last} one value? {together}\n"
+    lines = []
+    for *others, last in [own[:4] for own in alike.values() if len(own) > 1][:_MOST_ALIKE]:
+        asked = f"# decide: are {', '.join(others)} and {last} one value"
+        together = '? `trim = true` and `case = "fold"` count them together; then list it once.'
+        lines.append(asked + (", too?" if lines else together) + "\n")
+    return "".join(lines)
 
 
 def _quoted(name: str) -> str:
