@@ -108,7 +108,7 @@ def _spelled_twice(labels: Sequence[Any]) -> str:
     alike: dict[str, list[str]] = {}
     for label in [own for own in labels if isinstance(own, str)]:
         alike.setdefault(label.strip().casefold(), []).append(_quoted(label))
-    lines = []
+    lines: list[str] = []
     for *others, last in [own[:4] for own in alike.values() if len(own) > 1][:_MOST_ALIKE]:
         asked = f"# decide: are {', '.join(others)} and {last} one value"
         together = '? `trim = true` and `case = "fold"` count them together; then list it once.'
