@@ -37,7 +37,7 @@ from privcube.released.labels import COUNT, SHARES, axis_labels, column_names, l
 from privcube.released.means import Mean, cells_of, mean_of, means_of, part_and_whole
 from privcube.released.quantiles import Quantile, checked_part, ordered_attribute, quantile_in, selections
 from privcube.released.ratios import Ratios, Share, places_over, share_of, shares_of
-from privcube.released.selection import Selection, at_level, selected_weights
+from privcube.released.selection import Selection, at_level, selected_weights, weighted_entries
 from privcube.released.values import Answer as Answer
 from privcube.released.values import Form as Form
 from privcube.released.values import TableValues as TableValues
@@ -192,11 +192,10 @@ class Release:
         if measure is None:
             table, (weights,) = self._asked([where])
         else:
-            scale = scale_of(self.workload.schema, (summed := Axis(self._measure(measure).name, queries="sum"),))
-            sums = cell_weights(self._measure(measure), "sum")
-            table, (weights,) = self._asked([where], {measure: sums[None]})
+            scale = scale_of(self.workload.schema, (Axis(self._measure(measure).name, queries="sum"),))
+            table, (weights,) = self._asked([where], {measure: cell_weights(self._measure(measure), "sum")[None]})
             if not self._predictor.determines(table):  # the sums may be there without the parts that they consist of
-                table, (weights,) = self._asked([where], {measure: np.ones((1, 1))}, summed)
+                table, (weights,) = self._asked([where], {measure: np.ones((1, 1))})
         estimate = float(np.sum(weights * self._estimate(table))) * scale
         law = self._predictor.query_law(table, weights)
         margin = (law.half_width(confidence) + _ROUNDING) * scale
@@ -346,10 +345,7 @@ class Release:
         return np.asarray(np.squeeze(numbers, axis=table.index(axis)) * scale_of(self.workload.schema, table))
 
     def _asked(
-        self,
-        wheres: Sequence[Mapping[str, Selection]],
-        measured: Mapping[str, Floats] = MappingProxyType({}),
-        summed: Axis | None = None,
+        self, wheres: Sequence[Mapping[str, Selection]], measured: Mapping[str, Floats] = MappingProxyType({})
     ) -> tuple[Table, list[Floats]]:
         """Queries as weights on one table: of cells, or of levels if cells were not measured; or of published sums."""
         schema = self.workload.schema
@@ -360,17 +356,15 @@ class Release:
                     raise QueryError(f"measure {name!r}", expected="conditions on other columns than what is added up")
                 rows = chosen.setdefault(name, np.ones((len(wheres), schema[name].cells)))
                 rows[number] = selected_weights(schema[name], selection)
-        table, parts = self._at_levels(chosen, summed)
+        table, parts = self._at_levels(chosen)
         weights: list[Floats] = [np.ones(()) for _ in wheres]
         for rows in parts:
             weights = [np.multiply.outer(own, row) for own, row in zip(weights, rows, strict=True)]
         return table, weights
 
-    def _at_levels(self, chosen: Mapping[str, Floats], summed: Axis | None = None) -> tuple[Table, list[Floats]]:
+    def _at_levels(self, chosen: Mapping[str, Floats]) -> tuple[Table, list[Floats]]:
         """A table with these attributes, and rows of weights on its cells, or on groups if cells were not measured."""
-        names = [name for name in self.workload.schema.names if name in chosen]
-        sums = {} if summed is None else {summed.attribute: summed}
-        parts: list[tuple[str | Axis, Floats]] = [(sums.get(name, name), chosen[name]) for name in names]
+        parts = weighted_entries(self.workload.schema, chosen)
         coarser = [at_level(self.plan.frame, entry, own) for entry, own in parts]
         of_cells, of_groups = (tuple([entry for entry, _ in some]) for some in (parts, coarser))
         if not self._predictor.determines(of_cells) and self._predictor.determines(of_groups):

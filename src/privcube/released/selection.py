@@ -22,6 +22,7 @@ from privcube.errors import QueryError
 from privcube.model.amounts import decimal_text
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
+from privcube.model.schema import Schema
 from privcube.model.workload import Axis
 
 Selection = Any
@@ -130,6 +131,15 @@ def _of_level(attribute: Attribute, selection: Mapping[str, Any]) -> list[int]:
 
 def _is_number(item: object) -> bool:
     return isinstance(item, int | float | Fraction) and not isinstance(item, bool)
+
+
+def weighted_entries(schema: Schema, chosen: Mapping[str, Floats]) -> list[tuple[str | Axis, Floats]]:
+    """Attributes in schema order, with rows of weights on their cells; one weight for a measure is on its sum."""
+    return [
+        (own.name if chosen[own.name].shape[1] == own.cells else Axis(own.name, queries="sum"), chosen[own.name])
+        for own in schema
+        if own.name in chosen
+    ]
 
 
 def at_level(frame: Frame, entry: str | Axis, weights: Floats) -> tuple[str | Axis, Floats]:
