@@ -121,7 +121,10 @@ class _Combined:
             return here + change
         points, changes = (np.diff(np.array(each), axis=0) for each in zip(*self._known, strict=True))
         parts = np.linalg.lstsq(changes.T, change, rcond=_CANCELED)[0]
-        return np.asarray(here + change - parts @ (points + changes))
+        combined = change - parts @ (points + changes)
+        if np.abs(combined).max() > _POWER * np.log(_FARTHEST):  # steps that hardly differ are combined into rounding
+            return here + change
+        return np.asarray(here + combined)
 
 
 def _invertible(gram: Floats) -> Floats:
