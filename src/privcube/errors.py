@@ -23,6 +23,7 @@ from __future__ import annotations
 import copyreg
 import difflib
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Final
 
 _MOST_NAMED: Final = 12  # names listed in a message, to keep it readable
@@ -136,10 +137,14 @@ class Told(str):
 
 
 def quoted(value: object) -> str:
-    """The repr of a value, truncated to fit on a line."""
+    """The repr of a value, truncated to fit on a line; a fraction as a number.
+
+    >>> quoted("x"), quoted(Fraction(64 * 10**12)), quoted(Fraction(1, 3))
+    ("'x'", '6.4e+13', '0.333333')
+    """
     try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an integer with thousands of digits, or deeply nested tables
+        text = f"{float(value):.6g}" if isinstance(value, Fraction) else repr(value)
+    except (ValueError, RecursionError, OverflowError):  # an integer with thousands of digits, or deeply nested tables
         text = f"a {type(value).__name__} too long to show"
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}... ({len(text):,} characters)"
 

@@ -218,11 +218,14 @@ def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20
 
 
 def warnings_of(made: Plan, expected_records: int | None) -> list[str]:
-    """What is weak about a plan's guarantee, and which attributes may stop a release."""
+    """What is weak about a plan's guarantee, and what will or may stop a release."""
     from privcube.errors import listed
+    from privcube.model.noise.limits import noise_objection
     from privcube.model.privacy.cautions import cautions
 
     found = cautions(made.guarantee, expected_records)
+    if objection := noise_objection(made):
+        found.append(f"A release will refuse this plan, as its noise cannot be drawn: {objection}.")
     refusing = [attribute.name for attribute in made.workload.schema if attribute.may_refuse]
     if refusing:
         found.append(

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.errors import GuaranteeError
+from privcube.model.noise.limits import VARIANCES
 from privcube.sensitive.noise.bits import Source, signed, system_words
 from privcube.sensitive.noise.gaussian_tails import tail_bound, tail_bounds
 from privcube.sensitive.noise.tables import TailTable
@@ -24,8 +24,6 @@ from privcube.sensitive.noise.wide_gaussian import wide_gaussian
 
 _BITS: Final = 320
 _LARGEST_TABLE_VARIANCE: Final = 2**20
-_SMALLEST: Final = Fraction(1, 10**15)
-_LARGEST: Final = Fraction(10**30)
 
 
 def discrete_gaussian(variance: Fraction, count: int, source: Source = system_words) -> NDArray[np.int64]:
@@ -39,8 +37,7 @@ def discrete_gaussian(variance: Fraction, count: int, source: Source = system_wo
 
 def check_variance(variance: Fraction) -> None:
     """A variance that is exact and within what the sampler is built for."""
-    if not isinstance(variance, Fraction) or not _SMALLEST <= variance <= _LARGEST:
-        raise GuaranteeError("noise variance", expected="a fraction from 1e-15 to 1e30", given=variance)
+    VARIANCES.check(variance)
 
 
 @lru_cache(maxsize=64)

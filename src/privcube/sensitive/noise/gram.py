@@ -38,14 +38,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcube.errors import GuaranteeError
+from privcube.model.noise.limits import SQUARED_FACTORS
 from privcube.sensitive.noise.bits import Source, system_words
 from privcube.sensitive.noise.lazy_normal import MOST_CELLS, NormalDeviates, nearest_whole
 from privcube.sensitive.noise.rounded_gaussian import upper_half
 
 Integers = NDArray[np.int64]
 
-_SMALLEST: Final = Fraction(1, 10**30)
-_LARGEST: Final = Fraction(10**24)
 _MOST_DIMENSIONS: Final = 1024
 _AT_ONCE: Final = 2**21  # normal deviates worked out together, for the sake of memory
 _PART: Final = 24  # bits; a deviate has two parts behind the point
@@ -98,8 +97,7 @@ def check_gram(dimension: int, squares: Sequence[Fraction]) -> None:
     if not 1 <= dimension <= _MOST_DIMENSIONS:
         raise GuaranteeError("dimension of a Gram matrix", expected=f"1 to {_MOST_DIMENSIONS:,}", given=dimension)
     for square in squares:
-        if not isinstance(square, Fraction) or not _SMALLEST <= square <= _LARGEST:
-            raise GuaranteeError("squared factor of noise", expected="a fraction from 1e-30 to 1e24", given=square)
+        SQUARED_FACTORS.check(square)
 
 
 @dataclass(frozen=True)

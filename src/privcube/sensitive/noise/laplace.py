@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.errors import GuaranteeError
+from privcube.model.noise.limits import SCALES
 from privcube.sensitive.noise.bits import Source, signed, system_words
 from privcube.sensitive.noise.coins import coins, times
 from privcube.sensitive.noise.fixed import exp_bounds, product_bounds, ratio_bounds
@@ -28,8 +28,6 @@ from privcube.sensitive.noise.tables import TailTable
 _BITS: Final = 320
 _LARGEST_TABLE_SCALE: Final = 1500
 _DIGIT: Final = 1024
-_SMALLEST_SCALE: Final = Fraction(1, 10**15)
-_LARGEST_SCALE: Final = Fraction(10**15)
 
 
 def discrete_laplace(scale: Fraction, count: int, source: Source = system_words) -> NDArray[np.int64]:
@@ -72,8 +70,7 @@ def _kept(sizes: NDArray[np.int64], narrower: Fraction, source: Source) -> NDArr
 
 def check_scale(scale: Fraction) -> None:
     """A scale that is exact and within what the sampler is built for."""
-    if not isinstance(scale, Fraction) or not _SMALLEST_SCALE <= scale <= _LARGEST_SCALE:
-        raise GuaranteeError("noise scale", expected="a fraction from 1e-15 to 1e15", given=scale)
+    SCALES.check(scale)
 
 
 def _geometric(scale: Fraction, count: int, source: Source) -> NDArray[np.int64]:

@@ -23,15 +23,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.errors import GuaranteeError
+from privcube.model.noise.limits import VARIANCES
 from privcube.sensitive.noise.bits import Source, Words, signed, system_words
 from privcube.sensitive.noise.lazy_normal import CELLS, MOST_CELLS, NormalDeviates, nearest_whole
 from privcube.sensitive.noise.normal_tails import BITS, tail_bound, tail_bounds
 from privcube.sensitive.noise.tables import TailTable
 
 _LARGEST_TABLE_VARIANCE: Final = 2**20
-_SMALLEST: Final = Fraction(1, 10**15)
-_LARGEST: Final = Fraction(10**30)
 _CELL_BITS: Final = CELLS.bit_length() - 1
 
 
@@ -45,8 +43,7 @@ def rounded_gaussian(variance: Fraction, count: int, source: Source = system_wor
 
 def check_rounded_variance(variance: Fraction) -> None:
     """Refuse what is too narrow to matter or too wide for whole numbers of 64 bits."""
-    if not isinstance(variance, Fraction) or not _SMALLEST <= variance <= _LARGEST:
-        raise GuaranteeError("noise variance", expected="a fraction from 1e-15 to 1e30", given=variance)
+    VARIANCES.check(variance)
 
 
 def rounded_deviates(variance: Fraction, deviates: NormalDeviates) -> NDArray[np.int64]:

@@ -8,24 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privcube.errors import GuaranteeError
+from privcube.model.noise.limits import ROUNDED_SCALES
 from privcube.sensitive.noise.lazy_normal import nearest_whole
 from privcube.sensitive.noise.rounded_gaussian import upper_half
 from privcube.sensitive.noise.section.lazy_exponential import CELL_BITS, ExponentialDeviates
 
-_SMALLEST_SCALE: Final = Fraction(1, 10**15)
-_LARGEST_SCALE: Final = Fraction(10**12)
-
 
 def check_wide_scale(scale: Fraction) -> None:
     """A scale that sums can be multiplied by."""
-    if not isinstance(scale, Fraction) or not _SMALLEST_SCALE <= scale <= _LARGEST_SCALE:
-        raise GuaranteeError("noise scale", expected="a fraction from 1e-15 to 1e12", given=scale)
+    ROUNDED_SCALES.check(scale)
 
 
 class Sums:
