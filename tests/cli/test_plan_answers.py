@@ -265,3 +265,17 @@ def test_everything_at_once(said: Said, write_spec: Write) -> None:
     words = ("Guarantee ", "Strategies by", "The plan, ", "Expected relative error", "Accuracy ")
     places = [text.index(word) for word in words]
     assert places == sorted(places)
+
+
+def test_sums_are_spoken_of_where_there_are_some_and_noise_that_cannot_be_drawn(said: Said, write_spec: Write) -> None:
+    measure = (
+        '[[attributes]]\nname = "sex"\nvalues = ["F", "M"]\n\n[[measures]]\nname = "pay"\nlow = 0\nhigh = 9\nstep = 1'
+    )
+    write_spec(attributes=measure, workload="all_kway = [1]")
+    told = said("plan", "spec.toml", "--strategy", "marginals")
+    assert "sums in units" not in told
+    assert "cannot be drawn" not in told
+    write_spec(attributes=measure, workload='all_kway = [1]\nmeasures = ["pay"]', privacy='epsilon = "1e-12"')
+    told = " ".join(said("plan", "spec.toml", "--effort", "fast").split())
+    assert "sums in units of the largest number" in told
+    assert "its noise cannot be drawn: noise scale: expected a fraction from 1e-15 to 1e12, given" in told

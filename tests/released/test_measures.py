@@ -369,3 +369,11 @@ def test_published_sums_can_be_asked_for_where_their_parts_cannot() -> None:
         release.query({"ward": ["surgery", "medicine"]}, measure="days")
     with pytest.raises(errors.QueryError, match="a table of the workload"):
         release.mean("days", {"ward": "medicine"})
+
+
+def test_a_plan_does_not_promise_a_mean_to_within_more_than_its_range() -> None:
+    workload = pc.Workload.all_kway(pc.Schema([WARDS, pc.Measure("score", low=0, high=10, step=1)]), 1).with_sums()
+    (told,) = measure_hints(pc.plan(workload, pc.PureDP("0.001"), "marginals"))
+    assert told.endswith(", their mean is not determined (95 %)")
+    (told,) = measure_hints(pc.plan(workload, pc.PureDP("0.1"), "marginals"))
+    assert 0 < float(told.split("their mean to within ")[1].split()[0]) < 10

@@ -27,6 +27,8 @@ _SURE: Final = 0.95
 def measure_hints(plan: Plan) -> Iterator[str]:
     """For each measure, how well the sum and the mean of 500 records of its finest table are known.
 
+    A mean is not determined if it is known to within no less than the range of the measure.
+
     >>> from privcube import Measure, PureDP, Schema, Workload, plan
     >>> schema = Schema([*Schema.from_sizes({"sex": 2}), Measure("pay", low=0, high=1000, step=10)])
     >>> list(measure_hints(plan(Workload.all_kway(schema, 1).with_sums(), PureDP(1))))
@@ -48,8 +50,9 @@ def measure_hints(plan: Plan) -> Iterator[str]:
         except PlanError:
             known = False
         if known:
-            widest = _widest(found, schema[name], table, cells) * float(grid.high - grid.low)
-            line += f", their mean to within {widest / _PEOPLE:,.4g}"
+            share = _widest(found, schema[name], table, cells) / _PEOPLE  # of the range
+            within = f"to within {share * float(grid.high - grid.low):,.4g}"
+            line += f", their mean {within if share < 1 else 'is not determined'}"
         yield f"{line} ({_SURE:.0%})".replace("%)", " %)")
 
 

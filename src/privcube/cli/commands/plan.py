@@ -179,7 +179,7 @@ def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20
     """Print a plan for people; `most_tables=0` lists all tables."""
     from privcube.accuracy.predictor import drawn_table_variances
     from privcube.cli.measure_hints import measure_hints
-    from privcube.model.measures.measure import scale_of
+    from privcube.model.measures.measure import measure_of, scale_of
     from privcube.model.workload import table_cells, table_name
 
     schema, options = made.workload.schema, made.options
@@ -193,7 +193,7 @@ def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20
     cells = [table_cells(schema, table) for table in made.workload]
     variances = zip(cells, drawn_table_variances(made).tolist(), strict=True)
     drawn = math.fsum(count * variance for count, variance in variances) / sum(cells)
-    sums = ", sums in units of the largest number" if schema.measures else ""
+    sums = ", sums in units of the largest number" if any(map(measure_of, made.workload)) else ""
     say(
         f"Error       standard error of a cell {made.mean_cell_variance**0.5:,.2f} (root mean square{sums}), "
         f"{drawn**0.5:,.2f} with the whole-number noise that is drawn"
