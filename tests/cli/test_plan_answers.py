@@ -267,7 +267,9 @@ def test_everything_at_once(said: Said, write_spec: Write) -> None:
     assert places == sorted(places)
 
 
-def test_sums_are_spoken_of_where_there_are_some_and_noise_that_cannot_be_drawn(said: Said, write_spec: Write) -> None:
+def test_sums_are_spoken_of_where_there_are_some_and_noise_that_cannot_be_drawn(
+    said: Said, write_spec: Write, tmp_path: Path
+) -> None:
     measure = (
         '[[attributes]]\nname = "sex"\nvalues = ["F", "M"]\n\n[[measures]]\nname = "pay"\nlow = 0\nhigh = 9\nstep = 1'
     )
@@ -279,3 +281,7 @@ def test_sums_are_spoken_of_where_there_are_some_and_noise_that_cannot_be_drawn(
     told = " ".join(said("plan", "spec.toml", "--effort", "fast").split())
     assert "sums in units of the largest number" in told
     assert "its noise cannot be drawn: noise scale: expected a fraction from 1e-15 to 1e12, given" in told
+    spec = tmp_path / "spec.toml"
+    spec.write_text(spec.read_text() + '\n[plan]\neffort = "fast"\n')
+    (tmp_path / "people.csv").write_text("sex,pay\nF,1\n")
+    assert "Release     would stop: its noise cannot be drawn (noise scale: expected" in said("check", "spec.toml")
