@@ -277,11 +277,10 @@ def test_sums_are_spoken_of_where_there_are_some_and_noise_that_cannot_be_drawn(
     told = said("plan", "spec.toml", "--strategy", "marginals")
     assert "sums in units" not in told
     assert "cannot be drawn" not in told
-    write_spec(attributes=measure, workload='all_kway = [1]\nmeasures = ["pay"]', privacy='epsilon = "1e-12"')
-    told = " ".join(said("plan", "spec.toml", "--effort", "fast").split())
+    asked, fast = 'all_kway = [1]\nmeasures = ["pay"]', 'effort = "fast"'
+    write_spec(attributes=measure, workload=asked, privacy='epsilon = "1e-12"', plan=fast)
+    told = " ".join(said("plan", "spec.toml").split())
     assert "sums in units of the largest number" in told
     assert "its noise cannot be drawn: noise scale: expected a fraction from 1e-15 to 1e12, given" in told
-    spec = tmp_path / "spec.toml"
-    spec.write_text(spec.read_text() + '\n[plan]\neffort = "fast"\n')
     (tmp_path / "people.csv").write_text("sex,pay\nF,1\n")
     assert "Release     would stop: its noise cannot be drawn (noise scale: expected" in said("check", "spec.toml")
