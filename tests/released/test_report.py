@@ -56,6 +56,7 @@ def test_a_page_has_no_script_and_says_what_it_should(hostile: str | None, tmp_p
     if hostile is not None:
         assert hostile in page.texts
     assert "epsilon = 1 (pure), adding or removing one row" in " ".join(page.texts)
+    assert "Negative counts are small counts with noise" in " ".join(page.texts)  # sums of a measure may be negative
 
 
 @pytest.mark.parametrize("hostile", [None, *HOSTILE[4::2]])  # other alphabets, quotes and backslashes, emoji
