@@ -52,7 +52,7 @@ SYSTEMS: Final = (
         name="privcube",
         script="sums_privcube.py",
         setting="a table of counts and one of sums per measure, planned together",
-        repetitions=20,
+        repetitions=100,
     ),
     Peer(
         name="split",
@@ -72,7 +72,7 @@ SYSTEMS: Final = (
         script="sums_pipelinedp.py",
         versions=("pipeline-dp==0.3.1",),
         setting="`COUNT`, `SUM` and `MEAN` per measure, public partitions",
-        repetitions=10,
+        repetitions=30,
     ),
     Peer(
         name="SmartNoise SQL",
@@ -142,6 +142,7 @@ def _of_case(
                 python, outcome = pythons[system.name]
                 if outcome.status == OK:
                     job = {
+                        "data": source,
                         "records": str(path),
                         "columns": [*SIZES, *case],
                         "sizes": SIZES,
@@ -173,7 +174,10 @@ def _of_case(
 
 
 def _outcome(python: Path, system: Peer, job: dict[str, object], kept: Path | None) -> Outcome:
-    """What a system did, a few releases at a time; what it did in runs before counts, if the same was asked of it."""
+    """What a system did, a few releases at a time; what it did in runs before counts, if the same was asked of it.
+
+    That includes whether the records are those of the file.
+    """
     wanted = int(str(job["repetitions"]))
     asked = json.loads(json.dumps({"versions": system.versions, **job, "records": "", "repetitions": ""}))
     made: list[Outcome] = []
@@ -267,7 +271,7 @@ _SHOWN: Final = {"privcube": "**privcube**", "split": "even split"}
 
 
 def _limit(rows: Sequence[dict[str, str]]) -> str:
-    """What a sum of hours can hardly be better than, if that is more than half the error of the best other system."""
+    """What sums and means of hours can hardly be better than, if that is more than half the error of the others."""
     alone = math.sqrt(2) * max(map(abs, BOUNDS["hours"])) / float(EPSILON)
     pure = [row for row in chosen(rows, measures="hours", guarantee="pure") if row["status"] == OK]
     best = min([float(row["rms error of a sum"]) for row in pure if row["system"] not in _SHOWN], default=math.inf)
@@ -275,7 +279,10 @@ def _limit(rows: Sequence[dict[str, str]]) -> str:
         return ""
     return (
         f" Laplace noise with the whole of epsilon = {EPSILON} on the sums of hours, and no counts, has an error of "
-        f"{short(alone)}: beside counts and with one measure alone, half of {short(best)} is out of reach."
+        f"{short(alone)}: beside counts and with one measure alone, half of {short(best)} is out of reach. A mean near "
+        "the middle of its bounds is off by the sum around the middle over the count. That sum has an error of "
+        f"{short(alone / 2)} if nothing else is published, and of {short(alone)} in a system that gives it half of the "
+        "budget: half of the error of such a mean would leave nothing for counts."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from experiments.data import STAND_IN
 from experiments.peer_children import LEFT_OUT, OK
-from experiments.peer_systems import PRIVCUBE, SYSTEMS
+from experiments.peer_systems import OURS, PRIVCUBE, SYSTEMS, WHOLE
 from experiments.results import chosen, escaped, read_rows, short
 
 Rows = Sequence[dict[str, str]]
@@ -60,25 +60,32 @@ def _errors_table(rows: Rows) -> str:
 
 
 def _losses(rows: Rows) -> str:
-    """Where another system was more accurate."""
-    lost, points = [], 0
+    """Where another system was more accurate, and where it was more accurate than whole numbers as well."""
+    lost, points, behind = [], 0, []
     for ours in chosen(rows, system=PRIVCUBE.name, status=OK):
         case = {key: ours[key] for key in ("dataset", "workload", "guarantee")}
+        whole = chosen(rows, system=WHOLE.name, status=OK, **case)
         for row in chosen(rows, status=OK, **case):
-            points += row["system"] != PRIVCUBE.name
-            if float(row["error in records"]) < _CLEARLY * float(ours["error in records"]):
-                lost.append(
-                    f"{row['system']} on {row['dataset']} {escaped(row['workload'])}, {row['guarantee']} "
-                    f"({short(float(row['error in records']))} against {short(float(ours['error in records']))})"
-                )
+            if row["system"] in {own.name for own in OURS}:
+                continue
+            points += 1
+            error, own = float(row["error in records"]), float(ours["error in records"])
+            if error < _CLEARLY * own:
+                name = f"{row['system']} on {row['dataset']} {escaped(row['workload'])}, {row['guarantee']}"
+                numbers = "; whole numbers: " + short(float(whole[0]["error in records"])) if whole else ""
+                lost.append(f"{name} ({short(error)} against {short(own)}{numbers})")
+                if not whole or error < _CLEARLY * float(whole[0]["error in records"]):
+                    behind.append(name)
     clearly = f"more accurate by more than {100 * (1 - _CLEARLY):.0f} %"
     if not lost:
         return f"In none of {points} comparisons was another system {clearly}."
     return (
-        f"In {len(lost)} of {points} comparisons another system was {clearly}: {'; '.join(lost)}. Models know that "
-        "no count is below 0, which helps most where many counts are small; for that their counts are biased, and no "
-        "error bars of their counts come with them. Counts of privcube are unbiased, and may be below 0; its [whole "
-        "numbers](../guide/whole-numbers.md), made of the same release, use what models know."
+        f"In {len(lost)} of {points} comparisons another system was {clearly} than privcube's estimates: "
+        f"{'; '.join(lost)}. Models know that no count is below 0, which helps most where many counts are small; for "
+        "that their counts are biased, and no error bars of their counts come with them. Estimates of privcube are "
+        "unbiased, and may be below 0. Its [whole numbers](../guide/whole-numbers.md), made of the same release, use "
+        f"what models know: another system was {clearly} than these in {len(behind) or 'none'} of them"
+        + (f": {'; '.join(behind)}." if behind else ".")
     )
 
 

@@ -24,7 +24,7 @@ import privcube as pc
 from experiments import plots
 from experiments.data import Dataset, dataset, workload
 from experiments.peer_children import LEFT_OUT, NOT_INSTALLED, OK, SCRIPTS, Outcome, installed, run_script
-from experiments.peer_systems import CASES, EVEN, OTHERS, PRIVCUBE, SYSTEMS, Peer
+from experiments.peer_systems import CASES, EVEN, OTHERS, OURS, SYSTEMS, Peer
 from experiments.peer_words import section
 from experiments.results import Row, chosen, read_rows, short, write_rows
 from privcube.model.privacy.guarantee import Guarantee
@@ -52,7 +52,7 @@ def run(folder: Path, quick: bool) -> None:
         pythons = {peer.name: (Path(), Outcome(NOT_INSTALLED, "in quick mode nothing is")) for peer in OTHERS}
     else:
         pythons = others_installed()
-    pythons |= {peer.name: (Path(sys.executable), Outcome(OK)) for peer in (PRIVCUBE, EVEN)}
+    pythons |= {peer.name: (Path(sys.executable), Outcome(OK)) for peer in (*OURS, EVEN)}
     rows = [row for name, asked in cases for row in _of_case(dataset(name), asked, pythons, quick)]
     write(folder, rows)
     write_predicted(folder, PREDICTED[:1] if quick else PREDICTED)
@@ -237,7 +237,7 @@ def _figure(rows: Rows) -> Any:
             for row in own:
                 place = names.index(row["system"])
                 if row["status"] == OK:
-                    color = "black" if row["system"] == PRIVCUBE.name else "#1f77b4"
+                    color = "black" if row["system"] in {own.name for own in OURS} else "#1f77b4"
                     panel.plot(errors[row["system"]], place, "o", markersize=6, color=color)
                     panel.annotate(
                         short(errors[row["system"]]), (errors[row["system"]], place), xytext=(6, 0),

@@ -20,7 +20,7 @@ import click
 
 from experiments.data import dataset
 from experiments.peer_children import LEFT_OUT, NOT_INSTALLED, OK, SCRIPTS, Outcome, home, run_script
-from experiments.peer_systems import CASES, EVEN, PRIVCUBE, SYSTEMS, Peer
+from experiments.peer_systems import CASES, EVEN, OURS, SYSTEMS, Peer
 from experiments.peers import GUARANTEES, PREDICTED, Case, others_installed, write, write_predicted
 from experiments.results import Row
 
@@ -35,7 +35,7 @@ def run(folder: Path, quick: bool) -> None:
     """Fill up what is missing, round by round, and write the files after each."""
     if quick:
         raise click.UsageError("a full run is not quick: expected one of --full and --quick, given both")
-    pythons = others_installed() | {peer.name: (Path(sys.executable), Outcome(OK)) for peer in (PRIVCUBE, EVEN)}
+    pythons = others_installed() | {peer.name: (Path(sys.executable), Outcome(OK)) for peer in (*OURS, EVEN)}
     runs = home() / "runs"
     cases = []
     for name, asked in CASES:

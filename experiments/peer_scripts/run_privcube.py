@@ -10,14 +10,19 @@ from protocol import serve
 import privcube as pc
 
 
-def release(job, codes):
-    """Plan, count, add noise, recover."""
+def released(job, codes):
+    """Plan, count, add noise."""
     schema = pc.Schema.from_sizes(job["sizes"])
     workload = pc.Workload.tables(schema, [tuple(table) for table in job["tables"]])
     pure = job["delta"] is None
     guarantee = pc.PureDP(job["epsilon"]) if pure else pc.ApproxDP(job["epsilon"], job["delta"])
     plan = pc.plan(workload, guarantee, job.get("strategy", "auto"))
-    made = pc.release(plan, pd.DataFrame(codes, columns=list(job["sizes"])))
+    return pc.release(plan, pd.DataFrame(codes, columns=list(job["sizes"])))
+
+
+def release(job, codes):
+    """Plan, count, add noise, recover."""
+    made = released(job, codes)
     tables = [made.values(tuple(table)).estimate for table in job["tables"]]
     if job["measurements"]:
         keep(made, job)
@@ -30,4 +35,5 @@ def keep(made, job):
     path.write_text(json.dumps(answers_of(made)), encoding="utf-8")
 
 
-serve(release)
+if __name__ == "__main__":
+    serve(release)

@@ -179,6 +179,7 @@ def test_a_quick_run_has_a_row_for_every_system_and_installs_none(results: Path)
         assert list(own) == [peer.name for peer in peer_systems.SYSTEMS]
         assert {own[peer.name]["status"] for peer in peer_systems.OTHERS} == {NOT_INSTALLED}
         ours, even = own["privcube"], own["even split"]
+        assert float(own["privcube, whole numbers"]["largest disagreement"]) == 0
         assert float(ours["largest disagreement"]) < 1e-6 < float(even["largest disagreement"])
         assert 0.3 < float(ours["error in records"]) / float(even["error in records"]) < 1.5
     assert (results / "peers.svg").stat().st_size > 1000
@@ -187,7 +188,7 @@ def test_a_quick_run_has_a_row_for_every_system_and_installs_none(results: Path)
 @of_the_quick_run
 def test_the_section_has_the_numbers_of_the_files(results: Path) -> None:
     text, rows = peers.section(results), read_rows(results / "peers.csv")
-    for system in ("privcube", "even split"):
+    for system in ("privcube", "privcube, whole numbers", "even split"):
         pure, delta = (number(rows, "error in records", system=system, guarantee=kind) for kind in peers.GUARANTEES)
         assert f"| {system} | {pure:.3g} / {delta:.3g} |" in text
     for peer in peer_systems.OTHERS:
@@ -212,6 +213,7 @@ def test_losses_and_failures_are_told(results: Path, tmp_path: Path) -> None:
     write_rows(tmp_path / "peers.csv", doctored)
     text = peers.section(tmp_path)
     assert "mbi on Adult Q1, pure (0.125 against" in text
+    assert "than these in 1 of them: mbi on Adult Q1, pure." in text
     assert "- OpenDP, Adult Q1: failed (ValueError: a \\* b)." in text
     assert "not at hand" in text  # no reference figures in this folder
     ours = [row for row in doctored if row["system"] != "mbi" and row["status"] == OK]
