@@ -26,9 +26,8 @@ import pandas as pd
 
 import privcube as pc
 from experiments.data import FROM_FILE, STAND_IN
-from experiments.peer_children import NOT_INSTALLED, OK, SCRIPTS, Outcome, home, installed, run_script
+from experiments.peer_children import NOT_INSTALLED, OK, SCRIPTS, Outcome, home, installed, run_script, together
 from experiments.peer_systems import Peer
-from experiments.peers_full import together
 from experiments.results import Row, chosen, read_rows, short, write_rows
 from privcube.model.privacy.guarantee import Guarantee
 

@@ -68,6 +68,20 @@ def run_script(python: Path, script: Path, job: Mapping[str, object], limit: flo
     return Outcome(OK, "", answer["releases"], seconds, processor, answer["megabytes"])
 
 
+def together(made: Sequence[Outcome]) -> Outcome:
+    """The outcome of several runs: the mean of those that were made, or why there is none."""
+    done = [outcome for outcome in made if outcome.status == OK]
+    if not done:
+        return made[0]
+    return Outcome(
+        OK,
+        releases=[release for outcome in done for release in outcome.releases],
+        seconds=sum(outcome.seconds for outcome in done) / len(done),
+        processor=sum(outcome.processor for outcome in done) / len(done),
+        megabytes=max(outcome.megabytes for outcome in done),
+    )
+
+
 def home() -> Path:
     """Where environments are kept."""
     return Path(os.environ.get("PRIVCUBE_PEERS") or SCRIPTS.parents[1] / ".peers").resolve()

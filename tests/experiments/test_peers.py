@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from experiments.peer_children import FAILED, NOT_INSTALLED, OK, SCRIPTS, TOO_SLOW, installed, run_script
 from experiments.results import chosen, number, read_rows, write_rows
 from experiments.simulate import NORMAL
 
-from experiments import peer_children, peer_systems, peer_words, peers
+from experiments import peer_children, peer_systems, peer_words, peers, peers_full
+from privcube import Schema, Workload
 
 PYTHON = Path(sys.executable)
 TABLES = [["a"], ["a", "b"]]
@@ -244,3 +247,62 @@ def test_every_system_has_its_script_and_the_others_their_versions() -> None:
     assert all("==" in version for peer in peer_systems.OTHERS for version in peer.versions)
     assert all(peer.versions and peer.better for peer in peer_systems.OTHERS)
     assert all(peer.why for peer in peer_systems.OTHERS if peer.cases != peer_systems.CASES)
+
+
+# The full run
+
+
+@pytest.fixture
+def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """Scripts that a full run of one workload and two rounds starts, and whether with a delta; they answer at once."""
+    started: list[tuple[str, bool]] = []
+
+    def answer(_python: Path, script: Path, job: dict[str, object], _limit: float) -> peer_children.Outcome:
+        started.append((script.name, job["delta"] is not None))
+        release = [[2.0 + len(started)] * 4 for _ in job["tables"]]  # type: ignore[attr-defined]
+        return peer_children.Outcome(OK, releases=[release], seconds=1.0, processor=1.0, megabytes=1.0)
+
+    class Two:
+        name, data, codes = "Adult", "file", pd.DataFrame({"a": [0, 1], "b": [0, 1]})
+        schema = Schema.from_sizes({"a": 2, "b": 2})
+
+        def counts(self, _table: object) -> np.ndarray:
+            return np.ones((2, 2))
+
+    monkeypatch.setenv("PRIVCUBE_PEERS", str(tmp_path / "peers"))
+    monkeypatch.setattr(peers_full, "run_script", answer)
+    monkeypatch.setattr(peers_full, "dataset", lambda _name: Two())
+    monkeypatch.setattr(peers_full, "CASES", (("Adult", "Q2"),))
+    monkeypatch.setattr(peers_full, "ROUNDS", 2)
+    monkeypatch.setattr(peers_full, "write_predicted", lambda *_: None)
+    monkeypatch.setattr(peers, "workload", lambda schema, _asked: Workload.all_kway(schema, 2))
+    everything = {peer.name: (Path(), peer_children.Outcome(OK)) for peer in peer_systems.OTHERS}
+    monkeypatch.setattr(peers_full, "others_installed", lambda: everything)
+    return started
+
+
+def test_a_full_run_goes_on_where_the_last_one_ended(asked_for: list[tuple[str, bool]], tmp_path: Path) -> None:
+    peers_full.run(tmp_path, quick=False)
+    every = 2 * 2 * len(peer_systems.SYSTEMS)
+    assert len(asked_for) == every == len(read_rows(tmp_path / peers_full.RELEASES))
+    rows = read_rows(tmp_path / "peers.csv")
+    assert [row["releases"] for row in rows] == ["2"] * len(rows)
+    asked_for.clear()
+    peers_full.run(tmp_path, quick=False)
+    assert not asked_for
+    kept = read_rows(tmp_path / peers_full.RELEASES)
+    gone = [row for row in kept if row["system"] == "OpenDP" and row["guarantee"] == "pure" and row["release"] == "2"]
+    other = [row | {"versions": "mbi==1"} if row["system"] == "mbi" else row for row in kept if row not in gone]
+    write_rows(tmp_path / peers_full.RELEASES, other)
+    peers_full.run(tmp_path, quick=False)
+    assert sorted(asked_for) == [*[("run_mbi.py", False)] * 2, *[("run_mbi.py", True)] * 2, ("run_opendp.py", False)]
+    assert len(read_rows(tmp_path / peers_full.RELEASES)) == every
+    assert all(row["versions"] != "mbi==1" for row in read_rows(tmp_path / peers_full.RELEASES))
+
+
+def test_noisy_answers_that_were_not_kept_are_made_again(asked_for: list[tuple[str, bool]], tmp_path: Path) -> None:
+    peers_full.run(tmp_path, quick=False)
+    asked_for.clear()
+    shutil.rmtree(tmp_path / "peers" / "runs" / "Adult-Q2" / "measured-pure-1")
+    peers_full.run(tmp_path, quick=False)
+    assert asked_for == [("run_privcube.py", False)]
