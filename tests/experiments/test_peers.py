@@ -76,11 +76,11 @@ def test_what_is_kept_for_mbi_are_noisy_answers_to_the_rows_that_are_said(
     """Rows applied to the true counts give the answers, up to the noise, whose size is told as well."""
     kept = tmp_path / "0.json"
     delta = None if rho is None else 1e-6
-    asked = {**job, "epsilon": 20.0, "delta": delta, "rho": rho, "repetitions": 1, "measurements": str(tmp_path)}
+    asked = {**job, "epsilon": 0.1, "delta": delta, "rho": rho, "repetitions": 1, "measurements": str(tmp_path)}
     assert run_script(PYTHON, SCRIPTS / "run_privcube.py", asked, 60).status == OK
     given = json.loads(kept.read_text(encoding="utf-8"))
     counts = np.array([[1, 2, 0], [0, 0, 1]])
-    assert given["total"] == pytest.approx(4, abs=6)
+    assert given["total"] == pytest.approx(4, abs=2000)
     largest = []
     for group in given["groups"]:
         missing = tuple(axis for axis, name in enumerate("ab") if name not in group["attributes"])
@@ -89,7 +89,7 @@ def test_what_is_kept_for_mbi_are_noisy_answers_to_the_rows_that_are_said(
             values = np.moveaxis(np.tensordot(np.array(rows), values, axes=(1, at)), 0, at)
         off = values.ravel()[group["rows"]] * group["scales"] - group["answers"]
         largest.append(np.abs(off).max())
-    assert 0 < max(largest) < 6  # standard deviations
+    assert 0 < max(largest) < 20  # standard deviations: beyond lies 1e-12 of Laplace noise
 
 
 # Failures
