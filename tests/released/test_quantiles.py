@@ -16,7 +16,7 @@ from privcube.accuracy.predictor import predictor
 from privcube.errors import PrivcubeError, QueryError
 from privcube.model.measurements import Measurements
 from privcube.model.workload import Axis
-from privcube.released.quantiles import quantile_in, quantile_of
+from privcube.released.quantiles import Quantile, quantile_in, quantile_of
 from privcube.released.release import Release
 from privcube.sensitive.gate import SystemNoise, _noise
 
@@ -39,7 +39,12 @@ def test_without_noise_it_is_the_quantile_of_the_records() -> None:
     assert found.cells == ("[20, 30)", "[20, 30)")
     assert made.quantile("age", 0.95).estimate == pytest.approx(75, abs=1e-3)
     assert made.quantile("age", where={"age": [0, 30]}).estimate == pytest.approx(21.25, abs=1e-3)
-    assert str(found) == "25, from 25 to 25 (95%)"
+    assert str(found) == "25, from 24.99 to 25.01 (95%)"  # 24.999997 to 25.000003, rounded outward
+
+
+def test_ends_are_rounded_outward_as_text() -> None:
+    found = Quantile(0.5, 41.116, 40.2149, 42.3051, ("[40, 50)", "[40, 50)"), 0.95)
+    assert str(found) == "41.12, from 40.21 to 42.31 (95%)"
 
 
 def test_conditions_leave_some_records() -> None:

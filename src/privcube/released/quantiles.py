@@ -62,8 +62,8 @@ class Quantile:
         if not self.determined:
             return f"not determined ({confidence_text(self.confidence)})"
         estimate, low, high = (
-            in_digits("estimate", each, 4) if isinstance(each, float) else str(each)
-            for each in (self.estimate, self.low, self.high)
+            in_digits(name, each, 4) if isinstance(each, float) else str(each)  # ends are rounded outward
+            for name, each in (("estimate", self.estimate), ("low", self.low), ("high", self.high))
         )
         return f"{estimate}, from {low} to {high} ({confidence_text(self.confidence)})"
 

@@ -196,16 +196,20 @@ def show_quantile(found: Quantile, attribute: str, conditions: tuple[str, ...]) 
     first, last = found.cells
     if isinstance(found.estimate, float):
         say(f"Estimate    {_number(found.estimate)}, if values are spread evenly within bins")
-        say(f"Interval    {_number(found.low)} to {_number(found.high)}, with {sure} confidence")
+        say(f"Interval    {_number(found.low, 'low')} to {_number(found.high, 'high')}, with {sure} confidence")
         say(f"Bins        {first}" + ("" if first == last else f" to {last}"))
     else:
         say(f"Estimate    {found.estimate}")
         say(f"Interval    {first}" + ("" if first == last else f" to {last}") + f", with {sure} confidence")
 
 
-def _number(end: Any) -> str:
-    """An end of an interval; one in a bin without a bound has none."""
-    return "no bound" if math.isinf(end) else f"{end:,.4g}" if abs(end) < 1000 else f"{end:,.0f}"
+def _number(number: Any, name: str = "estimate") -> str:
+    """An estimate, or an end of an interval, rounded outward; one in a bin without a bound has none."""
+    from privcube.released.presentation.numbers import end_of, in_digits
+
+    if math.isinf(number):
+        return "no bound"
+    return in_digits(name, number, 4) if abs(number) < 1000 else f"{end_of(name, number, 0):,.0f}"
 
 
 def _plain(end: Any) -> Any:
