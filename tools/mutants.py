@@ -68,9 +68,9 @@ _STUCK: Final = 120.0  # seconds in which a process of tests uses some time of t
 PRICES: Final = (
     *("attack/test_prices.py", "attack/test_as_drawn.py", "model/test_pairs.py", "accuracy/test_laws.py"),
     *("sensitive/test_gate.py", "sensitive/test_measures.py", "sensitive/test_brute_force.py"),
-    "strategies/test_matrix.py",
+    *("strategies/test_matrix.py", "accuracy/test_pricing.py"),
 )
-BLOCKS: Final = ("strategies/test_blocks.py", "strategies/test_matrix.py")
+BLOCKS: Final = ("strategies/test_blocks.py", "strategies/test_matrix.py", "accuracy/test_pricing.py")
 MEASURES: Final = ("model/test_measures.py", "sensitive/test_measures.py")
 NOISE: Final = tuple(
     f"noise/test_{name}.py"

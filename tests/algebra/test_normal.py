@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privcube.algebra import directed
+from privcube.algebra import directed, normal
 from privcube.algebra.directed import Directed, Interval, negative
 from privcube.algebra.normal import density, mills, tail_of_root, upper_tail
 
@@ -122,6 +122,26 @@ def test_an_interval_of_arguments() -> None:
 def test_tails_in_bits(squared: Fraction, bits: int) -> None:
     low, high = tail_of_root(squared, bits)
     assert 0 <= low <= 2 * tail(mpmath.sqrt(real(squared))) * mpmath.mpf(2) ** bits <= high <= low + 2
+
+
+@pytest.mark.parametrize("bits", [3, 24, 64, 96, 256])
+def test_tails_in_bits_where_they_end(bits: int) -> None:
+    """Around the last unit, and where less than one is left, they hold as well."""
+    for tenth in range(10 * bits, 16 * bits + 40, bits // 16 + 1):
+        low, high = tail_of_root(Fraction(tenth, 10), bits)
+        assert 0 <= low <= 2 * tail(mpmath.sqrt(mpmath.mpf(tenth) / 10)) * mpmath.mpf(2) ** bits <= high <= low + 2
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 8])
+def test_the_continued_fraction_holds_after_any_number_of_steps(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it must where more would make no difference to the digits that are kept."""
+    monkeypatch.setattr(normal, "_steps", lambda digits, x: steps)
+    for text in POINTS[8:]:
+        exact = mpmath.mpf(text)
+        ratio = mpmath.sqrt(mpmath.pi / 2) * mpmath.exp(exact**2 / 2) * mpmath.erfc(exact / mpmath.sqrt(2))
+        found = normal._far(Directed(200), Decimal(text))
+        assert holds(found, ratio)
+        assert found.high > found.low
 
 
 def test_settings_of_the_calling_program_play_no_part() -> None:

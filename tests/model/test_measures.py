@@ -55,7 +55,9 @@ def test_parts_add_up_to_the_record_and_to_its_number(low: int, spacing: list[in
         ({"low": 0, "high": 10, "step": -1}, "a step above 0"),
         ({"low": 0, "high": 10, "step": "1e-9"}, "at most 1,000,000 steps"),
         ({"low": 10**20, "high": 10**20 + 4, "step": 1}, "steps"),  # no floats between
-        ({"low": 0, "high": 10**31, "step": 10**30}, "1e30"),
+        ({"low": 0, "high": 10**30 + 10**25, "step": 10**25}, "1e30"),
+        ({"low": -(10**30) - 10**25, "high": 0, "step": 10**25}, "1e30"),
+        ({"low": 0, "high": "1e-29", "step": "5e-31"}, "1e-30"),
         ({"low": 0, "high": 10, "step": 1, "knots": [11]}, "between low and high"),
         ({"low": 0, "high": 10, "step": 1, "knots": [-1]}, "between low and high"),
         ({"low": 0, "high": 10, "step": 1, "knots": ["1.5"]}, "numbers of the grid"),
@@ -67,6 +69,11 @@ def test_parts_add_up_to_the_record_and_to_its_number(low: int, spacing: list[in
 def test_measures_that_make_no_sense_are_refused(declared: dict, said: str) -> None:
     with pytest.raises(errors.SchemaError, match=said):
         Measure("pay", **declared)
+
+
+def test_grids_reach_up_to_their_limits() -> None:
+    assert Grid(low=-(10**30), high=10**30, step=10**29).steps == 20
+    assert Grid(low=0, high="1e-29", step="1e-30").steps == 10
 
 
 def test_a_grid_is_declared_by_the_knots_between_its_ends() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from privcube import Attribute, Measure, Plan, PureDP, Schema, Workload, errors, plan
+from privcube import ZCDP, ApproxDP, Attribute, Measure, Plan, PureDP, Schema, Workload, errors, plan
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart
 from privcube.model.noise.bundles import Gram
 from privcube.model.options import PlanOptions
+from privcube.model.privacy.guarantee import Guarantee
 from privcube.planning.steps import plan_of
 from privcube.sensitive import brute_force
 from privcube.sensitive.brute_force import verify_by_brute_force
@@ -94,4 +96,56 @@ def test_gram_bundles_are_priced_as_dearly_as_they_are(
     monkeypatch.setattr(Plan, "drawn_scale", lambda own, group: scale(own, group) * Fraction(99, 100))
     monkeypatch.setattr(Plan, "drawn_variance", lambda own, group: variance(own, group) * Fraction(99, 100) ** 2)
     with pytest.raises(errors.PlanError, match="every record within the guarantee"):
+        verify_by_brute_force(made)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP, ZCDP, lambda amount, **kept: ApproxDP(amount, "1e-6", **kept)])
+def test_a_single_cell_can_be_exchanged_for_no_other(guarantee: Callable[..., Guarantee]) -> None:
+    """So nothing costs anything, which is within any guarantee."""
+    workload = Workload.all_kway(Schema.from_sizes({"a": 1}), 1)
+    verify_by_brute_force(plan(workload, guarantee("0.01", neighbors="replace_one"), "marginals"))
+
+
+def on_a_section() -> tuple[Plan, tuple[int, ...]]:
+    """Two tables in slices of a third attribute, on a section with its total; and contrasts, which are free."""
+    schema = Schema.from_sizes({"s": 2, "a": 2, "b": 3})
+    workload = Workload.tables(schema, [("s", "a"), ("s", "b")])
+    s, a, b = (GroupPart(axis, 1) for axis in range(3))
+    groups = [(s,), (s, a), (s, b), (s, GroupPart(1, 1, "contrast"))]
+    proposal = Proposal.of_bundles(Frame.natural(workload), [groups], laws=["section"])
+    made = plan_of(workload, PureDP(1), PlanOptions(strategy="search", budgets="iterated"), proposal)
+    return made, made.noised_together[0]
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("row", [0, 1, -1])
+def test_a_change_that_leaves_the_section_is_refused(group: int, row: int) -> None:
+    """One more in a cell than in the total of its slice, or the same in the total of another slice."""
+    made, bundle = on_a_section()
+    for change in brute_force._columns(made)[0]:
+        brute_force._price(made, change)
+        wrong = [own.copy() for own in change]
+        wrong[bundle[group]][row] += 1
+        with pytest.raises(errors.PlanError, match="sums move alike"):
+            brute_force._price(made, wrong)
+        wrong = [own.copy() for own in change]
+        wrong[bundle[group]] = wrong[bundle[group]][::-1]  # which are those of the other slice
+        with pytest.raises(errors.PlanError, match="sums move alike"):
+            brute_force._price(made, wrong)
+        wrong = [own.copy() for own in change]
+        wrong[bundle[3]][row] += 1  # contrasts have no sum that anybody knows
+        brute_force._price(made, wrong)
+
+
+def test_sections_that_records_leave_are_refused_by_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, bundle = on_a_section()
+    verify_by_brute_force(made)
+    true = brute_force._columns
+
+    def wrong(made: Plan) -> tuple[list[list[np.ndarray]], list[list[np.ndarray]]]:
+        columns, at_knots = true(made)
+        return [[own * (at != bundle[2]) for at, own in enumerate(column)] for column in columns], at_knots
+
+    monkeypatch.setattr(brute_force, "_columns", wrong)
+    with pytest.raises(errors.PlanError, match="sums move alike"):
         verify_by_brute_force(made)

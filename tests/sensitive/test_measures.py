@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privcube import ZCDP, ApproxDP, Attribute, Measure, Plan, PureDP, Schema, Workload, errors, plan
+from privcube.accuracy.pricing.measures import checked_parts
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model.groups import group_rows
 from privcube.model.plan import Plan as PlanClass
+from privcube.planning.steps import with_bundles
 from privcube.progress import silent
 from privcube.sensitive import brute_force, counting, gate
 from privcube.sensitive.brute_force import verify_by_brute_force
@@ -259,6 +261,78 @@ def test_too_many_parts_are_refused_before_they_overflow() -> None:
     counter._all_rows = 2**62 // 10**6
     with pytest.raises(errors.PlanError, match=r"2\^62 parts"):
         counter.add([np.zeros(5, dtype=np.uint32)] * 2)
+
+
+def in_a_bundle(law: str, order: tuple[int, ...] = (0, 1, 2)) -> Plan:
+    """Tables of a, of x in 6 parts and of y in 9, noised together."""
+    measures = [Measure("x", low=0, high=6, step=1), Measure("y", low=0, high=9, step=1)]
+    workload = Workload.tables(Schema([Attribute("a", size=2), *measures]), ["a", "x", "y"])
+    made = plan(workload, PureDP(1), "marginals")
+    single = sorted(range(len(made.groups)), key=lambda at: made.groups[at])
+    assert len(single) == 3
+    return replace(with_bundles(made, [[single[at] for at in order]]), laws=(law,))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("law", ["max_norm", "rounded_max_norm"])
+def test_a_bundle_costs_the_same_whichever_group_is_first(law: str, order: tuple[int, ...]) -> None:
+    """Also if every group has parts of its own."""
+    made = in_a_bundle(law, order)
+    assert len(set(made.parts)) == (1 if law == "max_norm" else 3)
+    verify_privacy(made)
+    verify_by_brute_force(made)
+    assert privacy_cost(made) == 1
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("law", ["max_norm", "rounded_max_norm"])
+def test_parts_of_every_group_of_a_bundle_are_checked(law: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each must be a multiple of what its measures divide a record into, and noise be drawn in those parts."""
+    made = in_a_bundle(law)
+    (bundle,) = made.noised_together
+    assert checked_parts(made, bundle) == made.parts[bundle[0]]
+
+    def refused(expected: str) -> None:
+        with pytest.raises(errors.PlanError, match=expected):
+            checked_parts(made, bundle)
+
+    true, answers = made.parts, "in which its answers are whole"
+    for wrong in [0, -true[bundle[at]]] + ([true[bundle[at]] + 1] if at or law == "max_norm" else []):
+        monkeypatch.setitem(vars(made), "parts", tuple(wrong if g == bundle[at] else p for g, p in enumerate(true)))
+        refused(answers)
+    if law == "max_norm":
+        monkeypatch.setitem(vars(made), "parts", tuple(2 * p if g == bundle[at] else p for g, p in enumerate(true)))
+        refused(answers)
+    monkeypatch.undo()
+    for name, expected in (("drawn_variance", "drawn in the parts"), ("drawn_scale", "one scale in records")):
+        if name == "drawn_scale" and law == "max_norm":
+            continue
+        drawn = getattr(PlanClass, name)
+        with monkeypatch.context() as patch:
+            patch.setattr(PlanClass, name, lambda own, g, d=drawn: d(own, g) * (2 if g == bundle[at] else 1))
+            refused(expected)
+
+
+def test_parts_must_be_counted_in_64_bits() -> None:
+    """2^62 of them, not one record more."""
+    schema = Schema([Attribute("a", size=2), Measure("x", low=0, high=4, step=1)])
+    for records, fits in ((2**60, True), (2**60 + 1, False)):
+        counts = {("x",): np.array([4 * 2**60, 4 * (records - 2**60)]), (): np.array(records)}
+        if fits:
+            gate._require_whole_records(schema, [("x",), ()], counts.__getitem__)
+        else:
+            with pytest.raises(errors.PlanError, match=r"at most 2\^62 parts"):
+                gate._require_whole_records(schema, [("x",), ()], counts.__getitem__)
+
+
+def test_nothing_goes_beyond_the_last_cell_of_a_measure() -> None:
+    for axis in (0, 1):
+        counts = np.array([[1, 2, 0], [3, 4, 0], [0, 0, 0]])
+        moved = dividing._next_cell(counts, axis)
+        assert np.array_equal(moved, np.roll(counts, 1, axis))
+        counts[2, 1], counts[1, 2] = (1, 0) if axis == 0 else (0, 1)
+        with pytest.raises(errors.PlanError, match="beyond its last cell"):
+            dividing._next_cell(counts, axis)
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5")], ids=str)

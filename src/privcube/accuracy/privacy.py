@@ -166,7 +166,7 @@ def _largest_move(frame: Frame, group: Group, pairs: bool, shapes: dict[GroupPar
     if isinstance(group, MatrixGroup):
         return _matrix_move(group, pairs)
     if isinstance(group, BlockGroup):
-        known = squared_move(frame.schema, group, "replace_one") if pairs else Fraction(0)
+        known = squared_move(frame.schema, group, "replace_one" if pairs else "add_remove")
         return _Move(Fraction(0), block_move(frame, group, pairs, known))
     for part in group:
         if part not in shapes:

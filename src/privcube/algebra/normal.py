@@ -58,7 +58,7 @@ def tail_of_root(squared: Fraction, bits: int) -> tuple[int, int]:
     """
     if 7 * squared > 10 * (bits + 2):  # 2 Q(x) <= exp(-x^2/2) < 2^(-0.7 x^2)
         return 0, 1
-    at = Directed(max(bits * 31 // 100 - int(squared) // 5, 0) + 14)
+    at = Directed(bits * 31 // 100 - int(squared) // 5 + 14)  # at least 13, as squared is limited
     root = at.root(at.of(squared))
     tail = at.times(whole(2 << bits), upper_tail(at, root))
     return int(tail.low), int(tail.high) + 1

@@ -113,6 +113,19 @@ def test_the_account_with_the_largest_part_left_is_the_first() -> None:
     assert found[0].limit < found[1].limit / 10
 
 
+@pytest.mark.parametrize(
+    ("spent", "release", "left"),
+    [([], PureDP(2), "epsilon 1"), ([PureDP("0.01")] * 100, PureDP("0.17"), r"mu\^2 0\.04")],
+    ids=["epsilon", "mu^2"],
+)
+def test_a_release_too_dear_for_all_accounts_is_told_what_the_nearest_has_left(
+    spent: list[Guarantee], release: PureDP, left: str
+) -> None:
+    """That of which it would overspend the smallest part."""
+    with pytest.raises(errors.GuaranteeError, match=f"at most what is left, {left}"):
+        Spending.of(EXACT, spent).after(release)
+
+
 def test_one_release_may_take_the_whole_total() -> None:
     """By the account of its own noise, whatever the total was calibrated for."""
     for total in (EXACT, ZCDP_ONE):

@@ -72,7 +72,7 @@ def dearest_exchange(chains: Sequence[Sequence[int]], noised: Sequence[Noised], 
     apart = sum((each.worst for each in noised), Fraction(0))
     costly = [each for each in noised if each.worst]
     found = [apart]
-    for tables in (_all_choices(chains, costly, squares), _alike(chains, costly, squares)):
+    for tables in (_all_choices(chains, costly, squares), _alike(costly, squares)):
         if tables is not None:
             found.append(_largest(*tables))
     return min(found)
@@ -164,10 +164,10 @@ def _shaped(values: Sequence[Fraction], shape: Sequence[int]) -> NDArray[Any]:
 # Alike axes
 
 
-def _alike(
-    chains: Sequence[Sequence[int]], noised: Sequence[Noised], squares: bool
-) -> tuple[list[int], list[_Table]] | None:
+def _alike(noised: Sequence[Noised], squares: bool) -> tuple[list[int], list[_Table]] | None:
     """Tables over the numbers of axes that differ, by class; None if an axis has several parts, or a part nodes above.
+
+    Records are taken to differ on any axis, also on one of a single value.
 
     In L1 the move of a group of cells is what its squared move is, 0 or 2, and that of a group of contrasts is half of
     it, 0 or 4. A group that has both may move by less than half its squared move.
@@ -178,7 +178,7 @@ def _alike(
             return None
         for part in each.groups[0]:
             kind = part._replace(axis=0)
-            if part.level != 1 or chains[part.axis][0] < 2 or kind_of.setdefault(part.axis, kind) != kind:
+            if part.level != 1 or kind_of.setdefault(part.axis, kind) != kind:
                 return None
     classes = sorted(set(kind_of.values()))
     many = [list(kind_of.values()).count(kind) for kind in classes]

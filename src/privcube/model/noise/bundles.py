@@ -132,9 +132,9 @@ class GramLayout:
             raise PlanError("bundle", expected=f"at most {MOST_COORDINATES:,} coordinates", given=dimension)
         return cls(frame, tuple(parts), tuple(blocks), tuple(first), dimension, level_of)
 
-    def kept(self, block: tuple[int, int]) -> Fraction:
+    def kept(self, axis: int, level: int) -> Fraction:
         """1 - 1/f: the squared length of a record in the orthonormal Helmert rows of a block."""
-        fan_out = self.frame.fan_outs[block[0]][block[1] - 1]
+        fan_out = self.frame.fan_outs[axis][level - 1]
         return Fraction(fan_out - 1, fan_out)
 
     def variances(self, law: Gram) -> list[Fraction]:
@@ -146,7 +146,7 @@ class GramLayout:
         found = []
         for group in self.groups:
             own = [part for part in group if part.kind != "cells"]
-            ratios = [self.kept(part[:2]) / weight[part[:2]] for part in own]
+            ratios = [self.kept(*part[:2]) / weight[part[:2]] for part in own]
             if not own:  # on the diagonal of a Wishart matrix the variance is twice that elsewhere
                 found.append(2 * unit / law.weights[0] ** 2)
             elif own[0].kind == "squares":
@@ -177,13 +177,11 @@ class GramLayout:
         return self.first[self.blocks.index(part[:2])] + np.arange(rows), norms
 
     def _squares(self, part: GroupPart) -> Entries:
-        """For every node, the products of its rows j <= k in lexicographic order."""
+        """The products of the rows j <= k of a first level, which is that of a single node, in lexicographic order."""
         coordinates, norms = self._coordinates(GroupPart(part.axis, part.level, "helmert"))
-        own = self.frame.fan_outs[part.axis][part.level - 1] - 1
-        one, other = np.triu_indices(own)
-        nodes = coordinates.reshape(-1, own)
+        one, other = np.triu_indices(len(norms))
         weights = [norms[j] * norms[k] for j, k in zip(one.tolist(), other.tolist(), strict=True)]
-        return Entries(nodes[:, one].ravel(), nodes[:, other].ravel(), weights * len(nodes))
+        return Entries(coordinates[one], coordinates[other], weights)
 
 
 def row_squares(layout: GramLayout, entries: Entries, variance: Fraction) -> list[Fraction]:

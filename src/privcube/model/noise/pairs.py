@@ -215,10 +215,10 @@ def _cosine(chain: Sequence[int], part: GroupPart, level: int) -> Fraction:
 
 
 def _factor(guarantee: Guarantee, frame: Frame, group: QueryGroup) -> Fraction:
-    """2 own_g over the squared move in the group's own worst case."""
+    """2 own_g over the squared move in the group's own worst case; 0 if nothing moves the group."""
     own = prod([_own(frame, part) for part in group], start=Fraction(1))
     worst = squared_l2(guarantee, frame, group)
-    return 2 * own * guarantee.max_rows_per_person**2 / worst if worst else Fraction(1)
+    return 2 * own * guarantee.max_rows_per_person**2 / worst if worst else Fraction(0)
 
 
 def _own(frame: Frame, part: GroupPart) -> Fraction:

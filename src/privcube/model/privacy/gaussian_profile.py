@@ -152,7 +152,8 @@ def _bounds(at: Directed, mu_squared: Fraction, epsilon: Fraction) -> tuple[Inte
 
 
 def _clipped(number: Interval) -> Interval:
-    return Interval(max(number.low, Decimal(0)), max(number.high, Decimal(0)))
+    """Bounds on a number that is at least 0; so is their upper end."""
+    return Interval(max(number.low, Decimal(0)), number.high)
 
 
 def _narrow(mu_squared: Fraction, epsilon: Fraction, accuracy: int) -> tuple[Interval, Interval]:
