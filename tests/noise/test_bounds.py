@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from privcube.sensitive.noise.bits import Uniform
@@ -45,6 +45,11 @@ def test_vanishing_exponentials(exponent: Fraction, bits: int) -> None:
     assert 0 <= low <= exponential(exponent, bits) <= high <= low + 1
 
 
+@pytest.mark.parametrize(("exponent", "bits"), [(Fraction(100), 64), (Fraction(10**20), 64), (Fraction(10**4), 640)])
+def test_far_out_there_is_less_than_a_unit(exponent: Fraction, bits: int) -> None:
+    assert exp_bounds(exponent, bits) == (0, 1)
+
+
 def test_of_nothing() -> None:
     """exp(0) is 1, exactly."""
     assert exp_bounds(Fraction(0), 64) == (2**64, 2**64)
@@ -64,6 +69,25 @@ def test_ratios(left: Fraction, right: Fraction, bits: int) -> None:
     bounds = ratio_bounds(exp_bounds(left, bits), (one + low, one + high), bits)
     true = exponential(left, bits) / (1 + exponential(right, bits) / one)
     assert 0 <= bounds[0] <= true <= bounds[1] <= bounds[0] + 5
+
+
+PAIRS = st.tuples(st.integers(-3, 50), st.integers(0, 9)).map(lambda given: (given[0], max(given[0], 0) + given[1]))
+
+
+@settings(max_examples=40)
+@given(PAIRS, PAIRS, st.sampled_from([3, 8]))
+@example((0, 1), (5, 6), 3)
+@example((-3, 0), (1, 1), 8)
+def test_ratios_and_products_of_bounds(top: tuple[int, int], other: tuple[int, int], bits: int) -> None:
+    """From whole numbers: what the ends allow, in fractions, and less than one unit more."""
+    bottom = max(other[0], 1), max(other[1], 1)
+    low, high = ratio_bounds(top, bottom, bits)
+    assert 0 <= Fraction(max(top[0], 0) << bits, bottom[1]) - low < 1
+    assert 0 <= high - Fraction(top[1] << bits, bottom[0]) < 1
+    left, right = (max(top[0], 0), top[1]), (max(other[0], 0), other[1])
+    low, high = product_bounds(left, right, bits)
+    assert 0 <= Fraction(left[0] * right[0], 1 << bits) - low < 1
+    assert 0 <= high - Fraction(left[1] * right[1], 1 << bits) <= 1
 
 
 @given(st.fractions(0, 1), st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=3))

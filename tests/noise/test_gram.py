@@ -197,6 +197,40 @@ def test_factors_use_all_bits() -> None:
         assert 1 <= point <= 61
 
 
+@pytest.mark.parametrize("square", [Fraction(4), Fraction(7, 3), Fraction(10**20)], ids=str)
+def test_times_a_root(square: Fraction) -> None:
+    """Rounded down: floor(n sqrt(square) / 2 / 2^shift), but one less may do for a number below 0."""
+    for number, shift in itertools.product([0, 1, 5, 12345, 2**70 + 9, -1, -5, -12345, -(2**70) - 9], (0, 3, 20)):
+        found = gram._times_root(number, square, shift)
+        ends = [end * abs(end) for end in (found, found + 1, found + 2)]
+        exact = number * abs(number) * square / 4 / 4**shift
+        assert ends[0] <= exact < ends[1] if number >= 0 else ends[0] < exact <= ends[1]
+
+
+class Points:
+    """Deviates of which all digits are known: of the first of each of two rows, in units of 2^-bits."""
+
+    def __init__(self, first: int, second: int) -> None:
+        self.known = {0: first, 6: second}
+
+    def signed(self, place: int, bits: int) -> tuple[int, int]:
+        return (self.known.get(place, 0),) * 2
+
+
+@pytest.mark.parametrize("square", [Fraction(7, 3), Fraction(10**14, 7)], ids=str)
+def test_bounds_hold_sums_that_just_exceed_a_whole_number(square: Fraction) -> None:
+    bits, fine = 5, 5 + isqrt(int(square)).bit_length() + 3 + 8  # six columns
+    for whole in (1, 2, 77, -1, -77):
+        least = isqrt(int(4 * whole**2 / square * 4 ** (2 * fine - bits)))  # f/2 2^-shift times it is just below whole
+        for product in (least, least + 1):
+            signed = product if whole > 0 else -product
+            made = gram._Matrices(Points(signed, 1), 1, 2)
+            low, high = made._bounds((0, 0, 1), square, bits)
+            exact = signed * abs(signed) * square / 4 / 4 ** (2 * fine - bits)
+            assert low * abs(low) <= exact <= high * abs(high)
+            assert high - low <= 2
+
+
 # Laws
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from privcube.sensitive.noise import discrete_laplace, max_norm, max_norm_noise
 from privcube.sensitive.noise.bits import system_words, uniform_below
-from privcube.sensitive.noise.fixed import context_of
+from privcube.sensitive.noise.fixed import context_of, power_of_ten
 from privcube.sensitive.noise.weights import Cumulative, drawn_index
 
 BUNDLES = [
@@ -106,13 +106,39 @@ def spread(bundle: Counter[int], scale: Fraction, first: int, last: int, digits:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "scale"), [*BUNDLES[:6], ([1, 2], Fraction(7, 10**12 + 39)), ([7] * 30, Fraction(4))]
+    ("sizes", "scale"),
+    [
+        *BUNDLES[:6],
+        ([1, 2], Fraction(7, 10**12 + 39)),
+        ([7] * 30, Fraction(4)),
+        ([1] * 20, Fraction(1, 60)),  # many groups, and but three weights
+    ],
 )
 def test_rounding_is_allowed_for(sizes: list[int], scale: Fraction) -> None:
     """The stated error is at least what roundings add up to if all of them, by half a unit, go the same way."""
     made = max_norm._radius_weights(scale, Counter(sizes), 55)
     found = spread(Counter(sizes), scale, made.first, made.last, 55)
     assert Decimal("1e-55") < found < 2 * made.error
+    steps = range(made.first, made.last)
+    proved = 3 * len(sizes) * sum(r + 2 for r in steps) + len(steps) * (2 + 1 / scale)  # in units, by the docstring
+    assert Fraction(made.error) >= proved / 10**54
+
+
+@pytest.mark.parametrize(
+    ("sizes", "scale"), [([40, 40, 7], Fraction(20)), ([1] * 300, Fraction(10)), ([200, 200], Fraction(2))]
+)
+def test_the_window_is_guessed_well(sizes: list[int], scale: Fraction, exact: Any) -> None:
+    """So that it need not be widened, and is not much wider than it has to be."""
+    step = context_of(60).exp(context_of(60).divide(Decimal(-scale.denominator), Decimal(scale.numerator)))
+    mode, width = max_norm._guessed_window(step, Counter(sizes), 25)
+
+    def logarithm(radius: int) -> float:
+        points = sum(times * exact.log10(ball(size, radius)) for size, times in Counter(sizes).items())
+        return float(points - radius / exact.mpf(scale.numerator) * scale.denominator / exact.log(10))
+
+    best = max(range(mode - 5, mode + 6), key=logarithm)
+    assert abs(best - mode) <= 1
+    assert 25 <= logarithm(best) - logarithm(mode - width) <= 45
 
 
 @pytest.mark.parametrize(("size", "radius"), [(1, 0), (1, 5), (2, 1), (4, 9), (200, 30), (30, 2000)])
@@ -127,6 +153,15 @@ def test_support_weights(size: int, radius: int, bits: int) -> None:
         low, high = made.share_bounds(i, bits)
         assert low <= Fraction(seen * 2**bits, total) <= high <= low + 2
     assert seen == total
+    assert made.error >= 2 * (made.last + 1) * power_of_ten(1 - 36 - bits * 31 // 100)  # two roundings for each
+
+
+def test_sums_have_more_digits_than_weights() -> None:
+    """So that rounding them adds nothing that counts, however many there are."""
+    weight = context_of(30).divide(Decimal(1), Decimal(3))
+    made = Cumulative.of(0, [weight] * 1000, 30, below=Decimal(0), above=Decimal(0), error=Decimal(0))
+    for index in (1, 10, 999):
+        assert abs(Fraction(made.sums[index]) / ((index + 1) * Fraction(weight)) - 1) < Fraction(1, 10**36)
 
 
 @pytest.mark.parametrize("index", [1, 2, 4, 5])
@@ -138,7 +173,7 @@ def test_bounds_hold_whatever_is_left_out(index: int) -> None:
     low, high = (Fraction(bound, 2**64) for bound in made.share_bounds(index, 64))
     known, shares = {1: 0, 2: 4, 4: 15, 5: 15}[index], []
     for before, after, off, all_off in itertools.product((0, ends[0]), (0, ends[1]), (-1, 1), (-1, 1)):
-        here = known * (1 + off * ends[2]) + (before if index > 1 else 0) + (after if index > 4 else 0)
+        here = known * (1 + off * ends[2]) + before + (after if index > 4 else 0)
         shares.append(here / (15 * (1 + all_off * ends[2]) + before + after))
     assert low <= min(shares)
     assert high >= min(1, max(shares))
@@ -304,6 +339,7 @@ def test_one_group_is_laplace(sample_fits: Callable[..., bool]) -> None:
         rng = np.random.default_rng(5)
         return lambda count: rng.integers(0, 2**64, count, dtype=np.uint64)
 
+    assert max_norm_noise(Fraction(10**12), [3], words())[0].any()  # however wide
     [group] = max_norm_noise(Fraction(3), [30], words())
     assert group.tolist() == discrete_laplace(Fraction(3), 30, words()).tolist()
     [group] = max_norm_noise(Fraction(3), [200_000])

@@ -11,7 +11,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import erfc
 from scipy.stats import kstest
@@ -55,7 +55,7 @@ def test_tails_hold_the_exact_ones(variance: Fraction) -> None:
         step = max(1, len(found) // 60)
         for k in [*range(1, len(found) + 1, step), len(found)]:
             low, high = found[k - 1]
-            assert low <= exact_tail(variance, k) * 2**BITS <= high <= low + 128
+            assert 0 <= low <= exact_tail(variance, k) * 2**BITS <= high <= low + 128
             close = tail_bound(variance, k, 96)
             assert close[0] <= exact_tail(variance, k) * 2**96 <= close[1] <= close[0] + 2
         assert exact_tail(variance, len(found) + 1) * 2**64 < 1
@@ -75,6 +75,7 @@ def test_the_table_has_the_whole_parts(variance: Fraction) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1200), st.integers(0, 2**64 - 1)), min_size=1, max_size=20))
+@example([(cell, word) for cell in (0, MOST_CELLS - 1, MOST_CELLS) for word in (0, 2**63 + 5, 2**64 - 1)])
 def test_bounds_on_the_exponent_of_the_rejection(found: list[tuple[int, int]]) -> None:
     cells, words = (list(each) for each in zip(*found, strict=True))
     low, high = (each.tolist() for each in deviates_of(cells, words, system_words)._exponents())

@@ -124,6 +124,12 @@ def test_what_cannot_be_drawn_is_refused(scales: list[Fraction], sizes: list[int
         rounded_max_norm_slices(scales, sizes, 1)
 
 
+def test_as_many_rows_as_are_promised() -> None:
+    rounded.check_rounded_bundle([Fraction(1)] * 2, [8_000, 192])
+    with pytest.raises(GuaranteeError, match="at most 8,192 in all"):
+        rounded.check_rounded_bundle([Fraction(1)] * 2, [8_000, 193])
+
+
 def test_no_draws_are_no_rows() -> None:
     assert [own.shape for own in rounded_max_norm_slices([Fraction(1)] * 2, [1, 3], 0)] == [(0, 1), (0, 3)]
 

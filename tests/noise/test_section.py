@@ -118,6 +118,37 @@ def test_bounds_on_the_tails_hold_the_exact_ones(sizes: tuple[int, ...], route: 
         assert len(found) < len(exact)
 
 
+@pytest.mark.parametrize("sizes", [(300,), (150, 150), (16,) * 20, (5,) * 80], ids=lambda each: f"{len(each)} groups")
+def test_weights_are_too_low_by_less_than_two_units(sizes: tuple[int, ...]) -> None:
+    fine = 50
+    exact = exact_weights(sizes)
+    for reach in (20, 200):
+        found = crossings._weights(sizes, reach, fine)
+        assert len(found) == reach + 1
+        assert all(0 <= weight * 2**fine - low < 2 for weight, low in zip(exact, found, strict=False))
+
+
+@pytest.mark.parametrize(("points", "kept"), [(164, 164), (200, 174), (300, 199)])
+def test_all_that_weights_may_be_too_low_by_is_allowed_for(
+    points: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each by two units, those that are left out by all of the last: the bounds hold, and are not far off."""
+    low = [40 - 40 * at // kept for at in range(kept)]
+    monkeypatch.setattr(crossings, "_weights", lambda sizes, reach, fine: low[: reach + 1])
+    found = crossings._tails.__wrapped__((points + 1,), 20)
+    assert len(found) == kept - 1
+    rest = points + 1 - kept
+    least, most = low + [0] * rest, [each + 2 for each in low] + [low[-1] + 2] * rest
+    off = Fraction(sum(most) - sum(least), sum(least))
+    for k, (lowest, highest) in enumerate(found, start=1):
+        smallest, largest = (
+            Fraction(sum(above[k:]), sum(below[:k]) + sum(above[k:])) for below, above in ((most, least), (least, most))
+        )
+        assert smallest - off <= Fraction(lowest + 1, 2**20)
+        assert Fraction(lowest, 2**20) <= smallest < largest <= Fraction(highest, 2**20)
+        assert Fraction(highest - 1, 2**20) <= largest + off
+
+
 def test_products_are_cut_not_changed() -> None:
     sizes = (2, 3, 3, 9, 30)
     full = crossings.product(sizes, 1000)
@@ -169,6 +200,20 @@ def test_a_share_at_the_border_takes_more_bits(script: Any) -> None:
             split._words = [last, word]
             assert split._share(left, right, 2, 7) == expected
             assert split._words == []
+
+
+def test_a_share_that_ends_where_a_word_does_takes_no_more_bits(script: Any) -> None:
+    """Weights 1, 2, 1 of 4."""
+    for word, expected in ((2**62 - 1, 0), (2**62, 1), (3 * 2**62 - 1, 1), (3 * 2**62, 2), (2**64 - 1, 2)):
+        split = crossings._Split(script([]))
+        split._words = [word]
+        assert split._share([1, 2, 1], [1, 1, 1], 2, 4) == expected
+
+
+def test_splits_of_points_that_all_groups_have() -> None:
+    """All points of all groups below t: each has as many as it can, whatever the words."""
+    for sizes in ((2, 3), (2, 2, 5), (3, 4, 7, 9)):
+        assert crossings._Split(seeded(1)).among(sizes, sum(sizes) - len(sizes)) == [n - 1 for n in sizes]
 
 
 # Who stands where
@@ -318,6 +363,17 @@ def test_digits_that_a_decision_took_stay_those_of_the_number(script: Any) -> No
     assert drawn.size(1, 100)[0] == floor(exact * 2**100)
 
 
+def test_digits_of_numbers_that_are_dropped_are_forgotten(script: Any) -> None:
+    """The last try takes more digits and is dropped, and so is one that is kept but not needed."""
+    v = 0x9E3779B97F4A7C15
+    with mpmath.workdps(60):
+        close = int(mpmath.floor(mpmath.exp(-(mpmath.mpf(v) / 2**64 + mpmath.mpf(2) ** -65) / 64) * 2**64))
+    for more_of_u in (0, 2**64 - 1):
+        source = script([7, 0, 0, 0, v, 5, 5, 5, 5, close, more_of_u, 2**63, 2**63])
+        drawn = ExponentialDeviates.draw(1, source)
+        assert (drawn.word.tolist(), drawn.longer, source.words) == ([7], {}, [])
+
+
 def test_what_further_digits_may_change_waits_for_them(script: Any) -> None:
     """U and v of 64 bits, where exp(-v/64) is below U or above it by what follows: never decided too early."""
     rng, found = np.random.default_rng(3), 0
@@ -387,6 +443,18 @@ def test_bounds_of_long_sums_are_as_close_as_those_of_short_ones() -> None:
         ends = [sum(numbers.size(draw * points + at, 200)[end] for at in range(points)) for end in (0, 1)]
         assert low << 136 <= ends[0] * scale < ends[1] * scale <= high << 136
         assert high <= low + 2
+
+
+@pytest.mark.parametrize("cells", [[0], [1, 900], [10**4, 0, 63]], ids=str)
+def test_factors_use_all_bits(cells: list[int]) -> None:
+    sums = Sums(exponential_of(cells, [0] * len(cells), zeros), len(cells), 1)
+    assert sum(cells) + len(cells) <= 2 ** (67 - sums._bits) <= 2 * max(sum(cells) + len(cells), 64)
+    for scale in SCALES:
+        point, factor = sums._scaled(scale)
+        assert factor == floor(scale * Fraction(2) ** (point + 63 - sums._bits))
+        assert factor < 2**64
+        assert factor >= 2**62 or point == 61
+        assert 1 <= point <= 61
 
 
 @pytest.mark.parametrize("scale", [Fraction(7, 3), Fraction(2500), Fraction(10**11, 7)], ids=str)

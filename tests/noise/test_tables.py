@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
 
-from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, gaussian, laplace
+from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, gaussian, laplace, rounded_gaussian
+from privcube.sensitive.noise import gaussian_tails as gaussian_tails_module
 from privcube.sensitive.noise.bits import Words, system_words
+from privcube.sensitive.noise.fixed import exp_bounds
 from privcube.sensitive.noise.gaussian_tails import tail_bound as gaussian_tail_bound
 from privcube.sensitive.noise.gaussian_tails import tail_bounds as gaussian_tail_bounds
 from privcube.sensitive.noise.tables import TailTable
+
+rounded_gaussian_module = sys.modules[rounded_gaussian.__module__]  # its function has the same name
 
 # More of them in `make attack`.
 MORE = [Fraction(2, 3), Fraction(9, 10), Fraction(11), Fraction(137, 10)] if "PRIVCUBE_ATTACK" in os.environ else []
@@ -262,6 +268,80 @@ def test_largest_table() -> None:
     assert int(made.ascending[0]) >= 1
 
 
+@pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(50), Fraction(3000)])
+def test_what_is_left_out_of_tails_is_allowed_for(variance: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With products that are not rounded, so that nothing else makes up for it."""
+    bits, finer = 40, 2**300
+
+    def sharp(number: Fraction) -> tuple[Fraction, Fraction]:
+        return (Fraction(whole(number * finer), finer),) * 2
+
+    def exponential(exponent: Fraction, _: int) -> tuple[Fraction, Fraction]:
+        return sharp(Fraction(sum(exp_bounds(exponent, 400)), 2 ** (401 - bits)))
+
+    monkeypatch.setattr(gaussian_tails_module, "exp_bounds", exponential)
+    monkeypatch.setattr(gaussian_tails_module, "product_bounds", lambda one, two, _: sharp(one[0] * two[0] / 2**bits))
+    monkeypatch.setattr(
+        gaussian_tails_module, "ratio_bounds", lambda top, all_, _: (top[0] / all_[1], top[1] / all_[0])
+    )
+    found = gaussian_tail_bounds.__wrapped__(variance, bits)
+    with mpmath.workdps(60):
+        v = mpmath.mpf(variance.numerator) / variance.denominator
+        weights = [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * v)) for k in range(3 * len(found) + 20)]
+        for k in (1, len(found) // 2, len(found)):
+            low, high = (mpmath.mpf(each.numerator) / each.denominator for each in found[k - 1])
+            exact = 2 * mpmath.fsum(weights[k:]) / (2 * mpmath.fsum(weights) - 1)
+            assert low < exact < high
+
+
+class Taken(Exception):  # noqa: N818
+    """One of several ways of drawing was taken."""
+
+
+def taken(draw: Callable[..., object], parameter: Fraction, count: int) -> str:
+    """Which one."""
+    with pytest.raises(Taken) as found:
+        draw(parameter, count)
+    return str(found.value)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of drawing, each way says its name."""
+
+    def says(name: str) -> Callable[..., object]:
+        def way(*given: object) -> object:
+            raise Taken(name)
+
+        return way
+
+    for module, name in (
+        *((laplace, name) for name in ("_by_rejection", "_two_sided_table", "_geometric")),
+        *((gaussian, name) for name in ("wide_gaussian", "_table")),
+        *((rounded_gaussian_module, name) for name in ("_table", "rounded_deviates")),
+    ):
+        monkeypatch.setattr(module, name, says(name))
+    monkeypatch.setattr(rounded_gaussian_module, "NormalDeviates", SimpleNamespace(draw=lambda count, source: None))
+
+
+@pytest.mark.usefixtures("told")
+def test_few_draws_and_wide_noise_take_no_table_of_their_own() -> None:
+    """A table takes longer than few draws, and one of wide noise much memory."""
+    for draw, without in ((discrete_gaussian, "wide_gaussian"), (rounded_gaussian, "rounded_deviates")):
+        assert taken(draw, Fraction(2500), 500) == without
+        assert taken(draw, Fraction(2500), 15_000) == without
+        assert taken(draw, Fraction(2500), 30_000) == "_table"
+        assert taken(draw, Fraction(1, 2500), 5_000) == "_table"
+        assert taken(draw, Fraction(1000**2), 10**6) == "_table"
+        assert taken(draw, Fraction(1100**2), 10**6) == without
+    for scale in (Fraction(1), Fraction(1000), Fraction(10**7)):
+        assert taken(discrete_laplace, scale, 500) == "_by_rejection"
+    assert taken(discrete_laplace, Fraction(1000), 50_000) == "_by_rejection"
+    assert taken(discrete_laplace, Fraction(1), 1000) == "_two_sided_table"
+    assert taken(discrete_laplace, Fraction(1000), 200_000) == "_two_sided_table"
+    assert taken(discrete_laplace, Fraction(10**7), 20_000) == "_geometric"
+
+
 @pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(50), Fraction(2000, 7)])
 @pytest.mark.parametrize("bits", [40, 200])
 def test_tails_go_far_enough_for_what_is_left_out(variance: Fraction, bits: int) -> None:
@@ -277,4 +357,4 @@ def test_tails_go_far_enough_for_what_is_left_out(variance: Fraction, bits: int)
             assert low <= 2 * sum(weights[k:]) / whole * mpmath.mpf(2) ** bits <= high
         for k in (1, len(tails), 2 * len(tails) + 5):  # and one by one, however far out
             low, high = gaussian_tail_bound(variance, k, bits)
-            assert low <= 2 * sum(weights[k:]) / whole * mpmath.mpf(2) ** bits <= high
+            assert low <= 2 * sum(weights[k:]) / whole * mpmath.mpf(2) ** bits <= high == low + 1

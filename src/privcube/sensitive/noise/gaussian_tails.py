@@ -33,7 +33,7 @@ def tail_bounds(variance: Fraction, bits: int) -> list[tuple[int, int]]:
     for _ in range(last - 1):
         weights.append(product_bounds(weights[-1], ratio, bits))
         ratio = product_bounds(ratio, step, bits)
-    rest = -(-one // (one - ratio[1])) + 1
+    rest = -(-one // (one - ratio[1]))
     sums: list[tuple[int, int]] = []
     low, high = 0, rest
     for weight in reversed(weights):

@@ -53,13 +53,12 @@ class Cumulative:
 
     def _share_bounds(self, index: int, bits: int) -> tuple[int, int]:
         here = Decimal(0) if index < self.first else self.sums[min(index, self.last) - self.first]
-        beyond = self.above if index > self.last else Decimal(0)
         whole, one = self.sums[-1], Decimal(1)
         with decimal.localcontext(context_of(bits // 3 + 40), rounding=decimal.ROUND_FLOOR) as down:
             least = whole * (one - self.error)
             down.rounding = decimal.ROUND_CEILING
             most = whole * (one + self.error) + self.below + self.above
-            high = (here * (one + self.error) + self.below + beyond) / least * 2**bits
+            high = (here * (one + self.error) + self.below) / least * 2**bits  # from the last index on it is all
             down.rounding = decimal.ROUND_FLOOR
             low = here * (one - self.error) / most * 2**bits
             return int(low.to_integral_value(decimal.ROUND_FLOOR)), min(

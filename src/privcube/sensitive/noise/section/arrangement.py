@@ -81,7 +81,7 @@ class Layout:
         self, below: Integers, total: Integers, bound_places: Integers, source: Source
     ) -> tuple[Integers, Integers, NDArray[np.bool_]]:
         sizes = np.array(self.bound)
-        groups, draws, width = np.arange(len(sizes)), len(below), self.points + 2
+        groups, draws, width = np.arange(len(sizes)), len(below), self.points + 1
         of_row, of_point = np.repeat(groups, sizes), np.repeat(groups, sizes - 1)
         number = _numbers(sizes - 1)  # of a point in its group, from 0
         above = number >= below[:, of_point]
@@ -132,7 +132,7 @@ def uniform_places(draws: int, points: int, source: Source) -> Integers:
 def free_rows(groups: Sequence[int], places: Integers, source: Source) -> tuple[Integers, Integers, NDArray[np.bool_]]:
     """The chains of free groups: where every row starts and ends, and its sign, given the places of all points."""
     sizes = np.array(groups)
-    of_point, width = np.repeat(np.arange(len(sizes)), sizes), int(places.max(initial=0)) + 2
+    of_point, width = np.repeat(np.arange(len(sizes)), sizes), int(places.max(initial=0)) + 1
     end = np.sort(of_point * width + places, axis=1) - of_point * width
     start = np.zeros_like(end)
     start[:, 1:] = np.where(_numbers(sizes)[1:] > 0, end[:, :-1], 0)

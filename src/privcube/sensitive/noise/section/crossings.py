@@ -70,12 +70,12 @@ class _Split:
         word, bits = self._word(), 64
         while True:
             low, high = word * whole, (word + 1) * whole  # the uniform number times the whole, in units of 2^-bits
-            share, below = max(0, total - len(right) + 1), 0
+            share = max(0, total - len(right) + 1)
             above = left[share] * right[total - share] << bits
             while above <= low:
                 share += 1
-                below, above = above, above + (left[share] * right[total - share] << bits)
-            if below <= low and high <= above:
+                above += left[share] * right[total - share] << bits
+            if high <= above:
                 return share
             word, bits = word << 64 | self._word(), bits + 64
 
@@ -120,7 +120,7 @@ def _tails(sizes: Sizes, bits: int) -> list[tuple[int, int]]:
             break
         reach *= 2
     else:
-        common = lcm(*range(1, points + 2)) // (points + 1)  # the least multiple of all C(points, J)
+        common = lcm(*range(2, points + 2))  # a multiple of all C(points, J)
         weights = [c * (common // comb(points, at)) for at, c in enumerate(product(sizes, points))]
         slack = 0
     least, above, tails = sum(weights), 0, []

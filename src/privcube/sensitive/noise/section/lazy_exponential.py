@@ -46,9 +46,8 @@ class ExponentialDeviates:
             tries = missing + missing // 32 + 4
             tried = cls(np.zeros(0, dtype=np.int64), source(tries), source)
             kept = np.flatnonzero(tried.kept(source(tries)))[:missing]
-            for old in sorted(tried.longer):
-                if (new := int(np.searchsorted(kept, old))) < len(kept) and kept[new] == old:
-                    longer[have + new] = tried.longer[old]
+            for old, digits in tried.longer.items():
+                longer |= {have + new: digits for new in np.flatnonzero(kept == old).tolist()}
             words.append(tried.word[kept])
             have += len(kept)
         return cls(_cells().draw(count, source), np.concatenate(words), source, longer)
