@@ -17,17 +17,20 @@ from privcube import ZCDP, ApproxDP, Attribute, Measure, Plan, PureDP, Schema, W
 from privcube.accuracy.pricing.measures import checked_parts
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model.groups import group_rows
+from privcube.model.measures.grid import Grid
 from privcube.model.plan import Plan as PlanClass
 from privcube.planning.steps import with_bundles
 from privcube.progress import silent
 from privcube.sensitive import brute_force, counting, gate
 from privcube.sensitive.brute_force import verify_by_brute_force
+from privcube.sensitive.coding import DUCKDB, coded_records
 from privcube.sensitive.counting import TableCounter
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.gate import SystemNoise, measure
 from privcube.sensitive.ledger import MemoryLedger
 from privcube.sensitive.measures import dividing
 from privcube.sensitive.measures.dividing import CountAndSum, Divided, cell_and_more, divided_places
+from privcube.sensitive.measures.points import is_plain
 from privcube.sensitive.sources import engine_for
 
 ENDS = ("underflow", "overflow")
@@ -358,16 +361,30 @@ def test_errors_of_simulated_releases_are_the_predicted_ones(guarantee) -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 131_000, 131_072, 10**6])
-def test_a_chunk_at_its_heaviest_is_told_apart_exactly_or_not_at_all(parts: int) -> None:
-    """All records of a chunk in one cell, and all but one of them adding all they can."""
-    records = counting._CHUNK
-    both = CountAndSum.of(Divided(parts, np.zeros(2, dtype=np.uint32), np.array([0, parts])), records)
-    assert (both is None) == (parts >= 131_072)
-    if both is not None:
-        codes = np.ones(records, dtype=np.uint8)
-        codes[0] = 0
-        counted, more = both.apart(np.bincount(np.zeros(records, dtype=np.int64), both.weights[codes]))
-        assert (counted.tolist(), more.tolist()) == ([records], [(records - 1) * parts])
+def test_a_run_at_its_heaviest_is_told_apart_exactly(parts: int) -> None:
+    """As many records as may be weighed at once, all in one cell, and all but one of them adding all they can."""
+    both = CountAndSum.of(Divided(parts, np.zeros(2, dtype=np.uint32), np.array([0, parts])))
+    lightest, heaviest = both.weigh(np.array([0, 1], dtype=np.uint8), np.empty(2))
+    assert both.most * int(heaviest) < 2**53  # floats hold every sum on the way
+    counted, more = both.apart(np.array([lightest + (both.most - 1) * heaviest]))
+    assert (counted.tolist(), more.tolist()) == ([both.most], [(both.most - 1) * parts])
+    assert both.most**2 * parts > 2**49  # and not many fewer than they could
+
+
+@pytest.mark.parametrize("most", [1, 7, 40])
+def test_records_are_weighed_in_runs(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    measures = [Measure("x", low=0, high=4, step=1), Measure("y", low=0, high=8, step=2, knots=[2], missing="category")]
+    attributes = [Attribute("a", size=3), *measures]
+    true = CountAndSum.of
+    monkeypatch.setattr(CountAndSum, "of", lambda divided: replace(true(divided), most=most))
+    chance = np.random.default_rng(most)
+    records = np.array([chance.integers(0, attribute.codes, 50) for attribute in attributes]).T
+    tables = [(0, 1), (0, 2), (0,), ()]
+    counter = TableCounter([own.cells for own in attributes], tables, divided=divided_places(attributes))
+    for start in range(0, 50, 20):
+        counter.add([column.astype(np.uint8) for column in records[start : start + 20].T])
+    for table, found in counter.finish().items():
+        assert np.array_equal(found, plainly(attributes, table, records)), table
 
 
 @pytest.mark.parametrize(
@@ -386,8 +403,34 @@ def test_sql_divides_every_code_as_numpy_does(measure: Attribute) -> None:
         f"SELECT {cell}, COALESCE({more}, 0) FROM range({measure.codes}) AS codes(code) ORDER BY code"
     ).fetchall()
     assert rows == list(zip(divided.cell.tolist(), divided.more.tolist(), strict=True))
-    codes = np.arange(measure.codes)
-    assert np.array_equal(np.broadcast_to(divided.cells_of(codes), codes.shape), divided.cell)
+    assert np.array_equal(divided.lower_cells[divided.lower], divided.cell)
+
+
+@pytest.mark.parametrize("kind", ["TINYINT", "UINTEGER", "BIGINT", "UBIGINT", "HUGEINT"])
+@pytest.mark.parametrize("policy", ["clamp", "category", "drop", "refuse"])
+@pytest.mark.parametrize("low", [-3, 0, 2**52 - 9])
+def test_integers_have_the_codes_that_they_have_as_floats(low: int, policy: str, kind: str) -> None:
+    measure = Measure("x", low=low, high=low + 8, step=1, missing="category", underflow=policy, overflow=policy)
+    assert is_plain(measure.grid)
+    bits = {"TINYINT": 7, "UINTEGER": 32, "BIGINT": 63, "UBIGINT": 64, "HUGEINT": 127}[kind]
+    near = [0, 1, 2, 5, 8, 100, *range(low - 2, low + 11), 2**60 + 1, 2**63, 2**100]
+    whole = [n for n in {*near, *(-n for n in near)} if (kind[0] != "U" or n >= 0) and abs(n) < 2**bits]
+    rows = ", ".join(f"(CAST({n} AS {kind}))" for n in [*whole, "NULL"])
+    codes = [
+        duckdb.sql(coded_records(source, [measure], {"x": declared}, DUCKDB)).fetchall()
+        for declared, source in [
+            ("integer", f"(VALUES {rows}) AS records(x)"),
+            ("float", f"(SELECT CAST(x AS FLOAT8) AS x FROM (VALUES {rows}) AS records(x))"),
+        ]
+    ]
+    assert codes[0] == codes[1]
+    assert len(codes[0]) == len(whole) + 1 or policy == "drop"
+
+
+@pytest.mark.parametrize("grid", [("0.5", 3, "0.5"), (0, 4, 2), ("0.5", "4.5", 1), (2**52 - 4, 2**52, 1)], ids=str)
+def test_grids_on_which_integers_need_floats(grid: tuple[object, object, object]) -> None:
+    low, high, step = grid
+    assert not is_plain(Grid(low=low, high=high, step=step))
 
 
 def test_sums_and_counts_of_the_records_come_out() -> None:

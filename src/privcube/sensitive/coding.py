@@ -12,7 +12,8 @@ that holds the data; the two dialects differ in a few functions. `tests/every_en
   bins.
 - A `grid` takes numbers as `bins` do, with low, high and step as the nearest floats. A number x between low and high
   becomes point 0 of the grid if it is at most the float next to low + step/2, else point ceil((x - low)/step - 0.5),
-  each operation rounded to 64 bits: the nearest point, and the lower of two that are equally near.
+  each operation rounded to 64 bits: the nearest point, and the lower of two that are equally near. For integers on a
+  grid of integers in steps of 1 that is x - low, without floats.
 - `dates` take the text of a date or timestamp in the declared form, of the years 1 to 9999; a time may follow after a
   blank or T, and is needed for hours. Timestamps with a time zone are taken in UTC, text as it is written.
 - Cleaning comes first: `trim` removes blanks at both ends, `case` = "fold" makes letters small, and a spelling of
@@ -38,7 +39,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from privcube.errors import SchemaError
 from privcube.model.attribute import Attribute
 from privcube.model.columns.spelling import BLANKS, capitals
-from privcube.sensitive.measures.points import point_of_grid
+from privcube.sensitive.measures.points import is_plain, point_of_grid, whole_point_of_grid
 from privcube.sensitive.reading.dates import date_or_hour, number_of_period
 
 if TYPE_CHECKING:
@@ -271,6 +272,12 @@ def _expressions(attribute: Attribute, kind: ColumnKind, number: int, dialect: D
     other = _decided(attribute.other, attribute.codes - attribute.cells + attribute.ordered_cells)
     missing = _decided(attribute.missing, attribute.codes - 1)
     v, m = f"v{number}", f"m{number}"
+    if attribute.grid is not None and kind == "integer" and not attribute.raw and is_plain(attribute.grid):
+        return (
+            column,
+            "",
+            (f"CASE WHEN {v} IS NULL THEN {missing} ELSE {whole_point_of_grid(attribute, v, _outside(attribute))} END"),
+        )
     if attribute.bins is not None or attribute.grid is not None:
         value, absent = number_of_column(attribute, column, kind, dialect)
         found = (

@@ -4,7 +4,8 @@ Records come as one array of codes per attribute. They are gathered up to a boun
 cover (`privcube.sensitive.cover`) is counted by one key per record, chunk by chunk so that keys and counters stay in
 the cache, and its tables are summed from it. Blocks are independent and numpy counts without the interpreter's lock, so
 threads share the work. Where the whole domain is small it is counted once and the tables are summed from that.
-Records are divided by measures (`privcube.sensitive.measures.dividing`); a block has the measures of all its tables.
+Records are divided by measures (`privcube.sensitive.measures.dividing`); a block has the measures of its tables,
+some of which may be tables without measures.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ from privcube.errors import Plain, PlanError, counted
 from privcube.progress import COUNTING, Progress, silent
 from privcube.sensitive.counts import LARGEST_TOTAL
 from privcube.sensitive.cover import Block, Positions, cover_by_measures, increment_cost
-from privcube.sensitive.measures.dividing import CountAndSum, Divided, Sums, assembled, checked_parts, subsets
+from privcube.sensitive.measures.dividing import (
+    CountAndSum,
+    Divided,
+    Sums,
+    assembled,
+    by_cells,
+    checked_parts,
+    records_of,
+    subsets,
+)
 
 Codes = NDArray[np.unsignedinteger]
 Counts = NDArray[np.int64]
@@ -132,7 +142,7 @@ class TableCounter:
         def add_tables(block: Block) -> int:
             whole = count(block)
             for table, counts in margins(whole, block.attributes, block.tables):
-                self._tables[table] += counts
+                self._tables[table] += records_of(counts, block.attributes, table, self._divided)
             return len(block.tables)
 
         done = 0
@@ -141,37 +151,47 @@ class TableCounter:
             self._progress(COUNTING, done, len(self._tables))
 
     def _counts(self, chunks: Sequence[Sequence[Codes]], attributes: Positions) -> Counts:
-        """The counts of a block: mixed-radix keys, counted chunk by chunk; with measures, their parts are added up."""
-        shape, cells, measures = self._shape(attributes), self._cells(attributes), self._measures(attributes)
+        """The counts of a block: mixed-radix keys, counted chunk by chunk; with measures, their parts are added up.
+
+        Keys have only the lower cells of a measure, so that most measures leave them as short as they are without.
+        """
+        measures = self._measures(attributes)
+        lower = {place: self._divided[place].lower_cells for place in measures}
+        radices = [len(lower[place]) if place in lower else self._sizes[place] for place in attributes]
+        cells = math.prod(radices)
         sums = {which: np.zeros(cells, dtype=np.int64) for which in subsets(measures)}
-        together = self._together(measures, cells)
-        short = cells <= 1 << 16 and max(shape, default=1) < 1 << 16  # sizes must fit into the type of keys, too
+        short = cells <= 1 << 16 and max(radices, default=1) < 1 << 16  # sizes must fit into the type of keys, too
         narrow = np.empty(_CHUNK, dtype=np.uint16 if short else np.uint32)
         wide = np.empty(_CHUNK, dtype=np.int64)  # what numpy counts; made once, as fresh memory is slow
-        weights = np.empty(_CHUNK)
-        for chunk in chunks:
+
+        def keys_of(chunk: Sequence[Codes]) -> Counts:
             rows = len(chunk[0])
             keys = narrow[:rows] if cells <= 1 << 32 else wide[:rows]
             keys[...] = 0
-            for place in attributes:
-                codes = self._divided[place].cells_of(chunk[place]) if place in self._divided else chunk[place]
-                np.multiply(keys, self._sizes[place], out=keys, casting="unsafe")
-                np.add(keys, codes, out=keys, casting="unsafe")
+            for place, radix in zip(attributes, radices, strict=True):
+                if radix > 1:
+                    codes = np.take(self._divided[place].lower, chunk[place]) if place in lower else chunk[place]
+                    np.multiply(keys, radix, out=keys, casting="unsafe")
+                    np.add(keys, codes, out=keys, casting="unsafe")
             wide[:rows] = keys
-            if together is not None:
-                np.take(together.weights, chunk[measures[0]], out=weights[:rows], mode="clip")
-                counted, more = together.apart(np.bincount(wide[:rows], weights[:rows], minlength=cells))
-                sums[()] += counted
-                sums[measures] += more
-                continue
-            self._add_up(sums, wide[:rows], {place: self._divided[place].more[chunk[place]] for place in measures})
-        return assembled({which: each.reshape(shape) for which, each in sums.items()}, attributes, self._divided)
+            return wide[:rows]
 
-    def _together(self, measures: Positions, cells: int) -> CountAndSum | None:
-        """How to count records and add up their parts at once, where floats can hold both."""
-        if len(measures) != 1 or cells > _FRESH_CELLS:
-            return None
-        return CountAndSum.of(self._divided[measures[0]], _CHUNK)
+        if len(measures) == 1 and cells <= _FRESH_CELLS:
+            both, weights = CountAndSum.of(self._divided[measures[0]]), np.empty(_CHUNK)
+            for run in runs(chunks, both.most):
+                weighed = np.zeros(cells)
+                for chunk in run:
+                    parts = both.weigh(chunk[measures[0]], weights[: len(chunk[0])])
+                    weighed += np.bincount(keys_of(chunk), parts, minlength=cells)
+                for own, more in zip(sums.values(), both.apart(weighed), strict=True):
+                    own += more
+        else:
+            for chunk in chunks:
+                self._add_up(
+                    sums, keys_of(chunk), {place: self._divided[place].more[chunk[place]] for place in measures}
+                )
+        shaped = {which: each.reshape(radices) for which, each in sums.items()}
+        return assembled(by_cells(shaped, attributes, self._divided, self._sizes), attributes, self._divided)
 
     def _add_up(self, sums: Sums, keys: Counts, more: Mapping[int, Counts]) -> None:
         """Add the records of a chunk to the sums of a block."""
@@ -182,6 +202,28 @@ class TableCounter:
                 counts += found if parts is None else found.astype(np.int64)
             else:
                 np.add.at(counts, keys, 1 if parts is None else parts)
+
+
+def runs(chunks: Sequence[Sequence[Codes]], most: int) -> Iterator[list[Sequence[Codes]]]:
+    """Chunks of records in runs of so many records, the last of fewer; a chunk may belong to several.
+
+    >>> [[len(chunk[0]) for chunk in run] for run in runs([[np.zeros(rows)] for rows in (2, 3, 14)], 6)]
+    [[2, 3, 1], [6], [6], [1]]
+    """
+    run: list[Sequence[Codes]] = []
+    room = most
+    for chunk in chunks:
+        start, rows = 0, len(chunk[0])
+        while start < rows:
+            end = min(start + room, rows)
+            run.append([column[start:end] for column in chunk])
+            room -= end - start
+            start = end
+            if room == 0:
+                yield run
+                run, room = [], most
+    if run:
+        yield run
 
 
 def summed(counts: Counts, attributes: Positions, kept: Positions) -> Counts:

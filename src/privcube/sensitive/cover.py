@@ -56,20 +56,29 @@ def cover(sizes: Sequence[int], tables: Sequence[Positions]) -> list[Block]:
 
 
 def cover_by_measures(sizes: Sequence[int], tables: Sequence[Positions], measures: Collection[int]) -> list[Block]:
-    """A cover in which the tables of a block have the same measures, which are counted otherwise than attributes.
+    """A cover in which all tables of a block have the same measures or none: parts of records add up to records.
 
-    >>> cover_by_measures([2, 3, 2], [(0,), (0, 2), (1, 2)], {2})
-    [Block(attributes=(0,), tables=((0,),)), Block(attributes=(0, 1, 2), tables=((0, 2), (1, 2)))]
+    >>> for block in cover_by_measures([2, 3, 2, 9], [(0,), (0, 2), (1, 2), (3,)], {2}):
+    ...     print(block)
+    Block(attributes=(0, 1, 2), tables=((0, 2), (1, 2), (0,)))
+    Block(attributes=(3,), tables=((3,),))
     """
     having: dict[Positions, list[Positions]] = {}
     for table in tables:
         own = tuple(place for place in table if place in measures)
         having.setdefault(own, []).append(tuple(place for place in table if place not in measures))
-    return [
-        Block(_with(block.attributes, own), tuple(_with(table, own) for table in block.tables))
-        for own, rest in having.items()
-        for block in cover(sizes, rest)
-    ]
+    plain = dict.fromkeys(having.pop((), []))
+    lengths = sorted({len(table) for table in plain})
+    blocks = []
+    for own, rest in having.items():
+        for block in cover(sizes, rest):
+            inside = [table for size in lengths for table in combinations(block.attributes, size) if table in plain]
+            for table in inside:
+                del plain[table]
+            blocks.append(
+                Block(_with(block.attributes, own), (*(_with(table, own) for table in block.tables), *inside))
+            )
+    return blocks + (cover(sizes, list(plain)) if plain else [])
 
 
 def _with(table: Positions, measures: Positions) -> Positions:

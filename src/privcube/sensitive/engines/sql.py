@@ -26,7 +26,14 @@ from privcube.sensitive.counting import Counts, TableCounter, checked_cells, cod
 from privcube.sensitive.counts import ExactCounts
 from privcube.sensitive.cover import Block, Positions, cover_by_measures
 from privcube.sensitive.engine import CountRequest
-from privcube.sensitive.measures.dividing import assembled, cell_and_more, checked_parts, divided_places, subsets
+from privcube.sensitive.measures.dividing import (
+    assembled,
+    cell_and_more,
+    checked_parts,
+    divided_places,
+    records_of,
+    subsets,
+)
 from privcube.sensitive.reading.inquiry import Inquiry, Rows
 from privcube.sensitive.refusals import checked_kinds, refuse_nobody, refuse_values, without_quotes
 from privcube.sensitive.selects import select_from
@@ -108,6 +115,7 @@ class SqlEngine:
     ) -> dict[Positions, Counts]:
         """One GROUP BY per block; even without a table of attributes one is coded, so that its policies are kept."""
         counts: dict[Positions, Counts] = {}
+        everywhere = divided_places(request.attributes)
         for block in blocks:
             places = block.attributes or (0,)
             attributes = [request.attributes[place] for place in places]
@@ -121,7 +129,7 @@ class SqlEngine:
                         np.add.at(own, tuple(codes), added)
             whole = assembled(sums, tuple(range(len(places))), divided)
             for table in block.tables:
-                counts[table] = summed(whole, places, table)
+                counts[table] = records_of(summed(whole, places, table), places, table, everywhere)
             progress(COUNTING, len(counts), len(request.tables))
         return counts
 

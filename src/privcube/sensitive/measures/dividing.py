@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, combinations
 from math import prod
 
@@ -49,40 +50,58 @@ class Divided:
         first = attribute.first_declared
         above = np.arange(first + attribute.declared_cells, attribute.cells)
         cell = np.concatenate([np.arange(first), knot + first, above])
-        return cls(grid.parts, cell.astype(np.uint32), np.concatenate([np.zeros(first), more, 0 * above]).astype(int))
+        return cls(grid.parts, cell.astype(np.uint32), np.concatenate([np.zeros(first, dtype=int), more, 0 * above]))
 
-    def cells_of(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.uint32] | int:
-        """The cells of the knots below some codes; a number if all are in the same cell."""
-        return int(self.cell[0]) if np.ptp(self.cell) == 0 else self.cell[codes]
+    @cached_property
+    def lower_cells(self) -> NDArray[np.int64]:
+        """The cells of knots below codes, each once: of a measure with two knots and nothing else, only the first."""
+        return np.flatnonzero(np.bincount(self.cell))
+
+    @cached_property
+    def lower(self) -> NDArray[np.unsignedinteger]:
+        """For each code, the number of its cell among the lower cells."""
+        found = np.searchsorted(self.lower_cells, self.cell)
+        return found.astype(np.min_scalar_type(len(self.lower_cells)))
 
 
 @dataclass(frozen=True, eq=False)
 class CountAndSum:
     """The weights of a measure's codes by which one pass over records counts them and adds up what goes to next cells.
 
-    A record weighs `one` and what it adds to the next cell. `one` is more than the latter can come to in a chunk, so
-    the sum tells both apart, and a chunk weighs less than 2^53, so floats add it up exactly.
+    A record weighs `one`, a power of two, and what it adds to the next cell. `one` is more than the latter can come to
+    in `most` records, so their sum tells both apart, and they weigh less than 2^53, so floats add them up exactly.
 
-    >>> both = CountAndSum.of(Divided(4, np.zeros(5, dtype=np.uint32), np.arange(5)), 100)
-    >>> [each.tolist() for each in both.apart(np.bincount([0, 1, 1], both.weights[[3, 4, 4]], minlength=3))]
+    >>> both = CountAndSum.of(Divided(4, np.zeros(5, dtype=np.uint32), np.arange(5)))
+    >>> weights = both.weigh(np.array([3, 4, 4], dtype=np.uint8), np.empty(3))
+    >>> [each.tolist() for each in both.apart(np.bincount([0, 1, 1], weights, minlength=3))]
     [[1, 2, 0], [3, 8, 0]]
     """
 
-    weights: NDArray[np.float64]
     one: int
+    most: int
+    weights: NDArray[np.float64]
+    in_order: bool  # whether a code is what it adds to the next cell: then to add is faster than to look up
 
     @classmethod
-    def of(cls, divided: Divided, most_records: int) -> CountAndSum | None:
-        """The weights for so many records at once, or None if the steps are too fine for that."""
-        one = most_records * divided.parts + 1
-        return (
-            cls((divided.more + one).astype(np.float64), one) if most_records * (one + divided.parts) < 2**53 else None
-        )
+    def of(cls, divided: Divided) -> CountAndSum:
+        """The weights with which most records can be weighed at once."""
+        parts = divided.parts
+        most, one = max((min((2**bits - 1) // parts, (2**53 - 1) // (2**bits + parts)), 2**bits) for bits in range(53))
+        in_order = np.array_equal(divided.more, np.arange(len(divided.more)))
+        return cls(one, most, (divided.more + one).astype(np.float64), in_order)
 
-    def apart(self, weighed: NDArray[np.number]) -> tuple[Counts, Counts]:
+    def weigh(self, codes: NDArray[np.unsignedinteger], out: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights of some codes."""
+        if self.in_order:
+            np.add(codes, float(self.one), out=out, dtype=np.float64)
+        else:
+            np.take(self.weights, codes, out=out, mode="clip")
+        return out
+
+    def apart(self, weighed: NDArray[np.float64]) -> tuple[Counts, Counts]:
         """How many records a sum of weights has, and how much they add to next cells."""
-        counted, more = np.divmod(weighed.astype(np.int64), self.one)
-        return counted, more
+        whole = weighed.astype(np.int64)
+        return whole >> (self.one.bit_length() - 1), whole & (self.one - 1)
 
 
 def divided_places(attributes: Sequence[Attribute]) -> dict[int, Divided]:
@@ -123,17 +142,48 @@ def assembled(sums: Sums, attributes: Which, divided: Mapping[int, Divided]) -> 
         merged = {}
         for which in [which for which in found if place not in which]:
             upper = found[tuple(sorted((*which, place)))]
-            merged[which] = divided[place].parts * found[which] - upper + _next_cell(upper, at)
+            merged[which] = divided[place].parts * found[which] - upper
+            _add_to_next_cell(merged[which], upper, at)
         found = merged
     return found[()]
 
 
-def _next_cell(counts: Counts, axis: int) -> Counts:
-    """Counts one cell further along an axis; in its last cell there is nothing to move."""
-    moved = np.moveaxis(counts, axis, 0)
-    if np.any(moved[-1]):
+def by_cells(sums: Sums, attributes: Which, divided: Mapping[int, Divided], sizes: Sequence[int]) -> Sums:
+    """Sums by all cells, from those by the lower cells of measures: there is nothing in others.
+
+    >>> one = Divided(4, np.zeros(5, dtype=np.uint32), np.arange(5))
+    >>> by_cells({(): np.array([[3], [1]])}, (0, 1), {1: one}, [2, 2])[()].tolist()
+    [[3, 0], [1, 0]]
+    """
+    return {which: _by_cells(own, attributes, divided, sizes) for which, own in sums.items()}
+
+
+def _by_cells(counts: Counts, attributes: Which, divided: Mapping[int, Divided], sizes: Sequence[int]) -> Counts:
+    for at, place in enumerate(attributes):
+        if place in divided:
+            wide = np.zeros((*counts.shape[:at], sizes[place], *counts.shape[at + 1 :]), dtype=np.int64)
+            np.moveaxis(wide, at, 0)[divided[place].lower_cells] = np.moveaxis(counts, at, 0)
+            counts = wide
+    return counts
+
+
+def records_of(counts: Counts, attributes: Which, table: Which, divided: Mapping[int, Divided]) -> Counts:
+    """A table in its own parts, from its counts in those of a block: a record adds all the parts of each measure.
+
+    >>> one = Divided(4, np.zeros(5, dtype=np.uint32), np.arange(5))
+    >>> records_of(np.array([12, 8]), (0, 1), (0,), {1: one}).tolist()
+    [3, 2]
+    """
+    parts = prod([divided[place].parts for place in attributes if place in divided and place not in table])
+    return counts if parts == 1 else counts // parts
+
+
+def _add_to_next_cell(counts: Counts, upper: Counts, axis: int) -> None:
+    """Add what goes to next cells along an axis; in its last cell there is nothing to move."""
+    before: tuple[slice, ...] = (slice(None),) * axis
+    if np.any(upper[(*before, slice(-1, None))]):
         raise PlanError("counts of a measure", expected="no parts beyond its last cell")
-    return np.moveaxis(np.concatenate([np.zeros_like(moved[:1]), moved[:-1]]), 0, axis)
+    counts[(*before, slice(1, None))] += upper[(*before, slice(None, -1))]
 
 
 def cell_and_more(attribute: Attribute, code: str) -> tuple[str, str]:
