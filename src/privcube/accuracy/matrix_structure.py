@@ -22,6 +22,7 @@ from privcube.accuracy.layout import with_ranges
 from privcube.accuracy.ranges import bounds, gram
 from privcube.accuracy.structure import Structure, WorkloadIndex
 from privcube.algebra.lattice import Floats, Integers
+from privcube.algebra.triangles import upper_inverse
 from privcube.errors import Plain, PlanError, counted
 from privcube.model.attribute import Attribute
 from privcube.model.frame import Frame
@@ -118,7 +119,7 @@ class ExplicitStructure:
         diagonal = np.abs(np.diag(triangle))
         if diagonal.min() <= diagonal.max() * np.finfo(float).eps:
             raise PlanError("strategy", expected="finite noise on enough rows to determine every query")
-        found = np.linalg.solve(triangle, orthogonal.T)
+        found = upper_inverse(triangle) @ orthogonal.T
         return np.asarray((found if whole else self._basis @ found) / noise)
 
     def factor(self, weighted_by: Floats, drawn: Floats) -> Floats:

@@ -41,17 +41,24 @@ def lbfgs(
     """
     here, (value, slope) = start, objective(start)
     moves: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
+    bounded = low > -inf or high < inf
     while steps > 1:
-        held = ((here <= low) & (slope > 0)) | ((here >= high) & (slope < 0))
-        free = np.where(held, 0.0, slope)
-        to = np.where(held, 0.0, -_curved(moves, free))
+        if bounded:
+            held = ((here <= low) & (slope > 0)) | ((here >= high) & (slope < 0))
+            free = np.where(held, 0.0, slope)
+            to = np.where(held, 0.0, -_curved(moves, free))
+        else:
+            free = slope
+            to = -_curved(moves, free)
         if float(to @ free) >= 0:  # rounding errors: start again from the slope
             moves.clear()
             to = -free
         reach = 1.0 if moves else _FIRST * float(np.linalg.norm(start)) / max(float(np.linalg.norm(to)), _NO_SLOPE)
         while True:
             steps -= 1
-            there = np.clip(here + reach * to, low, high)
+            there = here + reach * to
+            if bounded:
+                there = np.clip(there, low, high)
             tried = objective(there)
             step = there - here
             if tried[0] <= value + _ENOUGH * float(step @ slope) or steps <= 1:

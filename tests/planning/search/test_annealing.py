@@ -21,9 +21,10 @@ from privcube.model.noise.bundles import told_by, variance_factors
 from privcube.model.sensitivity import bundle_factors
 from privcube.model.slices import shared_cells
 from privcube.planning import candidates
-from privcube.planning.search.annealing import Population, Start, annealed, ranked
+from privcube.planning.search.annealing import Population, Start, annealed
 from privcube.planning.search.closed_form import Choices, optimal_shares
 from privcube.planning.search.gram import gram_columns
+from privcube.planning.search.ranking import ranked
 from privcube.planning.search.starts import _projective_space, starts
 from privcube.planning.steps import Noise, taken_in_turn, weighted_error, whole_shares, with_bundles
 from privcube.progress import Enough, silent

@@ -25,6 +25,7 @@ import numpy as np
 
 from privcube.accuracy.matrix_structure import axis_of, entry_gram, query_variances
 from privcube.algebra.lattice import Floats
+from privcube.algebra.triangles import upper_inverse
 from privcube.errors import Plain, PlanError
 from privcube.model.frame import Frame
 from privcube.model.groups import BlockGroup, Group
@@ -113,12 +114,18 @@ class BlockStructure:
             if contrasted not in self._covariances:
                 estimate = self.solved[contrasted].estimate
                 self._covariances[contrasted] = estimate @ estimate.T
-            total = float(np.vdot(core_gram(self.core, core), self._covariances[contrasted]))
+            if core not in self._core_grams:
+                self._core_grams[core] = core_gram(self.core, core)
+            total = float(np.vdot(self._core_grams[core], self._covariances[contrasted]))
             self._core_means[core, contrasted] = total / table_cells(self.core, core)
         return self._core_means[core, contrasted]
 
     @cached_property
     def _core_means(self) -> dict[tuple[Table, Contrasted], float]:
+        return {}
+
+    @cached_property
+    def _core_grams(self) -> dict[Table, Floats]:
         return {}
 
     @cached_property
@@ -171,13 +178,14 @@ def _solved(matrix: Floats) -> Solved:
     cells = matrix.shape[1]
     own = np.flatnonzero(np.any(matrix != 0, axis=0))
     if len(own) <= len(matrix):
-        orthogonal, triangle = np.eye(len(matrix)), matrix[:, own]
+        orthogonal, triangle = None, matrix[:, own]
         if np.any(np.tril(triangle, -1)) or len(own) < len(matrix):
             orthogonal, triangle = np.linalg.qr(triangle)
         pivots = np.abs(np.diag(triangle))
         if pivots.min() > _SINGULAR * pivots.max():
             estimate = np.zeros((cells, len(matrix)))
-            estimate[own] = np.linalg.solve(triangle, orthogonal.T)
+            inverse = upper_inverse(triangle)
+            estimate[own] = inverse if orthogonal is None else inverse @ orthogonal.T
             return Solved(estimate, np.delete(np.eye(cells), own, axis=1))
     left, singular, right = np.linalg.svd(matrix)
     rank = int(np.sum(singular > singular.max() * max(matrix.shape) * np.finfo(float).eps))

@@ -46,10 +46,18 @@ class MatrixGroup:
                 "matrix", expected=f"1 to {_MOST_ROWS:,} rows of one length, from 1 to {_MOST_CELLS:,}", given=widths
             )
         whole = all(set(map(type, row)) <= {int} for row in self.rows)
-        if not whole or any(max(row) > LARGEST_ENTRY or min(row) < -LARGEST_ENTRY for row in self.rows):
+        if not whole or not self._is_within:
             raise PlanError("matrix", expected=f"whole numbers from -{LARGEST_ENTRY:,} to {LARGEST_ENTRY:,}")
-        if not any(map(any, self.rows)):
+        if not self.matrix.any():
             raise PlanError("matrix", expected="some entry other than 0")
+
+    @property
+    def _is_within(self) -> bool:
+        """Whether no entry is too large; some may not fit into an array."""
+        try:
+            return int(self.matrix.min()) >= -LARGEST_ENTRY and int(self.matrix.max()) <= LARGEST_ENTRY
+        except OverflowError:
+            return False
 
     @cached_property
     def matrix(self) -> NDArray[np.int64]:

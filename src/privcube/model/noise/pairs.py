@@ -117,12 +117,32 @@ class Pairs:
         most = sum(_up(share * term.worst) for term, share in costly)
         if most >= 2**62:
             return most
-        values = np.zeros(self.grid.size, dtype=np.int64)
+        dearest = sum(self._dearest_of(axes, [costly[at] for at in own]) for axes, own in _apart(costly))
+        return max(dearest, _alone(self.alone, shares))
+
+    def _dearest_of(self, axes: Sequence[int], costly: Sequence[tuple[Term, int]]) -> int:
+        """The cost of the dearest case of some terms that have only these axes of the grid."""
+        grid = Grid(tuple([self.grid.shape[axis] for axis in axes]))
+        place = {axis: at for at, axis in enumerate(axes)}
+        values = np.zeros(grid.size, dtype=np.int64)
         for term, share in costly:
             rounded = np.array([_up(share * ratio) for ratio in term.ratios], dtype=np.int64)
-            np.add.at(values, self.grid.spots(term.axes), differenced(rounded[term.place]))
-        dearest = int(self.grid.spread(values).max())
-        return max(dearest, _alone(self.alone, shares))
+            np.add.at(values, grid.spots([place[axis] for axis in term.axes]), differenced(rounded[term.place]))
+        return int(grid.spread(values).max())
+
+
+def _apart(costly: Sequence[tuple[Term, int]]) -> list[tuple[list[int], list[int]]]:
+    """Sets of axes that no term joins, each with the numbers of its terms.
+
+    What two records have in common on one set says nothing about another, so the dearest case is the dearest of each.
+    """
+    found: list[tuple[set[int], list[int]]] = []
+    for number, (term, _) in enumerate(costly):
+        joined = [each for each in found if not each[0].isdisjoint(term.axes)]
+        found = [each for each in found if each[0].isdisjoint(term.axes)]
+        axes = set(term.axes).union(*(own for own, _ in joined))
+        found.append((axes, [number, *(other for _, numbers in joined for other in numbers)]))
+    return [(sorted(axes), numbers) for axes, numbers in found]
 
 
 def cost_in_shares(

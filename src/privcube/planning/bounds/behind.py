@@ -23,7 +23,7 @@ from privcube.progress import silent
 
 # Times the variance. Where both were made, a search had
 _FAR: Final = 30  # at least a 14th of that of simple plans,
-_BEHIND: Final = 3  # and at least 0.7 times that of its best start.
+_BEHIND: Final = 2  # and at least 0.57 times that of its best start.
 
 
 def is_far_behind(pure: PureDP, made: Plan) -> bool:

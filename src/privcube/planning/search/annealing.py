@@ -20,11 +20,11 @@ See THEORY section 3.2.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
-from math import exp, inf
+from itertools import chain, pairwise
+from math import exp
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -32,24 +32,20 @@ from numpy.typing import NDArray
 
 from privcube.algebra.lattice import Floats, Integers
 from privcube.model.options import Effort
-from privcube.planning.search.closed_form import NEVER, Bundle, Choices, Shape, optimal_shares
+from privcube.planning.search.closed_form import NEVER, Bundle, Choices, Shape, optimal_shares, terms
 from privcube.planning.search.exchange import SETTLING, Lawful, exchanged, nearby
 from privcube.planning.search.gram import GramColumn
 from privcube.planning.search.moves import Change, Moves
 from privcube.planning.search.starts import MOST_ROWS
-from privcube.progress import PLANNING, Check, Enough, Progress, never
+from privcube.progress import PLANNING, Check, Enough, Progress
 
 # The sizes below are empirical: they give good plans within the time of an effort.
 _HOT: Final = 0.06  # first temperature: a rise of the log error, times the number of groups
 _COLD: Final = 0.0006  # last temperature
 _ROUNDS: Final = 2  # of adapting budgets after a change: too few to settle, but cheap
-_SETTLED: Final = 60  # rounds of adapting budgets for a start, enough to settle them
-_ROUGH: Final = 6  # rounds for a first look at a start
+SETTLED: Final = 60  # rounds of adapting budgets for a start, enough to settle them
 _SETTLED_FIRST: Final = 0.5  # of a run's time at most, for settling the plans that it starts from
-_SETTLED_STARTS: Final = 16  # of which budgets are settled, at most,
-_SETTLING: Final = 400e-9  # at this price in seconds per entry of bundles x residuals,
-_LOOK: Final = 80e-9  # and these for a first look, per entry of bundles x residuals
-_LOOK_AT_GROUP: Final = 15e-9  # and of groups x residuals
+SETTLING_START: Final = 400e-9  # seconds per entry of bundles x residuals
 _FREE: Final = 2  # empty places kept for new bundles
 _NEW_SHARE: Final = 0.05  # of the budget, for a new bundle before budgets are adapted
 _SMALL_SHARE: Final = 4e-3  # of the budget: bundles below it are candidates for dropping
@@ -105,36 +101,8 @@ class Found:
         return Start([list(each.bundle) for each in self.bundles], self.gram, sections)
 
 
-def ranked(
-    choices: Choices, candidates: Iterable[Sequence[Start]], seconds: float = inf, check: Check = never
-) -> list[Found]:
-    """The candidates with their errors, best first; of several laws for one, the best.
-
-    They are looked at with budgets that are far from settled, those of the best are then settled, each as far as half
-    of the time allows; the first is always looked at.
-    """
-    found: list[Found] = []
-    left = seconds / 2
-    for laws in candidates:
-        price = sum(_LOOK * len(start.bundles) + _LOOK_AT_GROUP * sum(map(len, start.bundles)) for start in laws)
-        price *= choices.residuals
-        if not found or price <= left:
-            check()
-            left -= price
-            looks = [Population(choices, [start], 0, rounds=_ROUGH).best for start in laws]
-            found.append(min(looks, key=_error))
-    found.sort(key=_error)
-    left = seconds / 2
-    for at, rough in enumerate(found[:_SETTLED_STARTS]):
-        check()
-        left -= _SETTLING * len(rough.bundles) * choices.residuals
-        if at and left < 0:
-            break
-        found[at] = Population(choices, [rough.start], 0).best
-    return sorted(found, key=_error)
-
-
-def _error(found: Found) -> float:
+def error_of(found: Found) -> float:
+    """By which plans are compared."""
     return found.error
 
 
@@ -145,7 +113,7 @@ def annealed(
     best, runs = candidates[0], _RUNS[effort]
     seconds = part * _SECONDS[effort] * min(1.0, choices.residuals / _FEW)
     for run in range(runs):
-        most = seconds * _SETTLED_FIRST / _SETTLING / choices.residuals  # bundles of all plans
+        most = seconds * _SETTLED_FIRST / SETTLING_START / choices.residuals  # bundles of all plans
         plans = max(1, min(_PLANS[effort], int(most / max(1, len(best.bundles)))))
         fitting = [each for each in candidates if plans * len(each.bundles) <= most]
         used = [best.start, *(each.start for each in _both_kinds(fitting, max(4, plans // 2)))]
@@ -155,8 +123,8 @@ def annealed(
             population.anneal(seconds, told)
             other = _exchanged(choices, population, seconds, partial(told, PLANNING, _TOLD, _TOLD))
         except Enough:
-            return min(best, population.best, key=_error)
-        best = min(best, population.best, other, key=_error)
+            return min(best, population.best, key=error_of)
+        best = min(best, population.best, other, key=error_of)
     return best
 
 
@@ -193,7 +161,7 @@ class Population:
     """
 
     def __init__(
-        self, choices: Choices, starts: Sequence[Start], free: int, seed: int = 0, rounds: int = _SETTLED
+        self, choices: Choices, starts: Sequence[Start], free: int, seed: int = 0, rounds: int = SETTLED
     ) -> None:
         self._choices = choices
         self._random = random.Random(seed)
@@ -250,7 +218,7 @@ class Population:
     def _best(self) -> Found:
         at = int(np.argmin(self.errors))
         laws = zip(self.plans[at], self._sections[at].tolist(), strict=True)
-        bundles = tuple(Lawful(tuple(bundle), section) for bundle, section in laws if bundle)
+        bundles = tuple([Lawful(bundle, section) for bundle, section in laws if bundle])  # no move changes a bundle
         return Found(bundles, float(self.errors[at]), self.grams[at])
 
     def _step(self, temperature: float) -> float:
@@ -296,38 +264,48 @@ class Population:
 
         The error is sum_b k_b / p_b, so W_b counts k_b / p_b^2.
         """
-        found = self._choices.strengths(sums, [shape for shape, _ in shapes])
+        whole = [shape for shape, _ in shapes]
         sections = np.array([shape.told != -1 for _, shape in shapes])
-        if sections.any():
-            which = np.flatnonzero(sections)
-            other = self._choices.strengths(sums[which], [shapes[at][1] for at in which.tolist()])
-            worth = self._choices.importance / self._precisions[plans[which]] ** 2
-            sections[which] = ((other - found[which]) * worth).sum(axis=1) > 0
-            found[sections] = other[sections[which]]
+        added = terms(sums, whole)
+        if not sections.any():
+            return self._choices.of_shapes(added, whole), sections
+        which = np.flatnonzero(sections)
+        other = self._choices.of_shapes(added[which], [shapes[at][1] for at in which.tolist()])
+        found = self._choices.of_shapes(added, whole)
+        worth = self._choices.importance / self._precisions[plans[which]] ** 2
+        sections[which] = ((other - found[which]) * worth).sum(axis=1) > 0
+        found[sections] = other[sections[which]]
         return found, sections
 
     def _changed(
         self, changes: list[Change], places: list[tuple[int, int]]
     ) -> tuple[Floats, Floats, list[tuple[Shape, Shape]]]:
         """The three sums, the rows and the shapes of the changed bundles, updated by the groups added or removed."""
-        edits = [changes[plan][spot] for plan, spot in places]
-        groups = [group for edit in edits if edit.bundle for part in edit[1:] for group in part]
-        spoken = self._choices.speaks(groups)
-        n = np.array([self._choices.facts(group).rows for group in groups], dtype=np.float64)
-        values = np.stack([n, np.ones(len(n)), 1 / n])
+        choices = self._choices
         plans, spots = (np.array(each) for each in zip(*places, strict=True))
         sums, rows = self._sums[plans, spots], self._rows[plans, spots]
-        shapes, end = [], 0
-        for at, edit in enumerate(edits):
-            if not edit.bundle:
+        shapes: list[tuple[Shape, Shape]] = []
+        groups: Bundle = []
+        signed: list[int] = []  # rows of these groups, those that left with a minus
+        ends = [0]
+        for at, (plan, spot) in enumerate(places):
+            bundle, gone, come = changes[plan][spot]
+            if bundle:
+                groups += [*gone, *come]
+                signed += [-choices.facts(group).rows for group in gone]
+                signed += [choices.facts(group).rows for group in come]
+                shapes.append(choices.shapes(bundle))
+            else:
                 sums[at], rows[at] = 0.0, 0.0
                 shapes.append((_EMPTY, _EMPTY))
-                continue
-            first, come, end = end, end + len(edit.gone), end + len(edit.gone) + len(edit.come)
-            values[:, first:come] *= -1
-            sums[at] += values[:, first:end] @ spoken[first:end]
-            rows[at] += values[0, first:end].sum()
-            shapes.append(self._choices.shapes(edit.bundle))
+            ends.append(len(groups))
+        spoken = choices.speaks(groups)
+        n = np.array(signed, dtype=np.float64)
+        values = np.stack([n, np.sign(n), 1 / n])
+        for at, (first, end) in enumerate(pairwise(ends)):
+            if first < end:
+                sums[at] += values[:, first:end] @ spoken[first:end]
+                rows[at] += sum(signed[first:end])
         return np.maximum(sums, 0.0, out=sums), rows, shapes
 
     def _taken(self, changes: list[Change], errors: Floats, temperature: float) -> NDArray[np.bool_]:
@@ -338,9 +316,11 @@ class Population:
         taken = np.zeros(len(changes), dtype=bool)
         rises = np.log(errors / self.errors).tolist()
         for number, (change, rise) in enumerate(zip(changes, rises, strict=True)):
-            if change:
+            if change and rise < 0:
+                taken[number] = True
+            elif change:
                 heat = temperature * 8 ** (number / len(changes)) / max(1, sum(map(len, self.plans[number])))
-                taken[number] = rise < 0 or self._random.random() < exp(-min(rise / heat, 700.0))
+                taken[number] = self._random.random() < exp(-min(rise / heat, 700.0))
         return taken
 
     def _prune(self) -> None:

@@ -106,7 +106,7 @@ class Choices:
         self._facts: dict[Choice, Facts] = {}
         self._slices: dict[int, int] = {}
         self._volumes: dict[int, Floats] = {}
-        self._spreads: dict[frozenset[tuple[int, int]], float] = {}
+        self._spreads: dict[tuple[int, ...], float] = {}
         self._told: dict[int, Integers] = {}
         self._spoken: dict[Choice, NDArray[np.bool_]] = {}
 
@@ -151,21 +151,24 @@ class Choices:
         """Group x residual: 1 if the group covers the residual, else 0."""
         if (len(self._spoken) + len(choices)) * self.residuals > _MOST_KEPT:
             self._spoken.clear()
-        new = [choice for choice in dict.fromkeys(choices) if choice not in self._spoken]
-        self._spoken.update(zip(new, self._covered(new), strict=True))
-        found = [self._spoken[choice] for choice in choices]
-        return np.array(found, dtype=np.float64).reshape(len(choices), self.residuals)
+        new = [choice for choice in choices if choice not in self._spoken]
+        if new:
+            self._spoken.update(zip(new, self._covered(new), strict=True))
+        found = np.empty((len(choices), self.residuals))
+        for at, choice in enumerate(choices):
+            found[at] = self._spoken[choice]
+        return found
 
     def _covered(self, choices: Sequence[Choice]) -> NDArray[np.bool_]:
         """Group x residual: whether the group covers the residual."""
         facts = [self.facts(choice) for choice in choices]
         yes = np.ones((len(choices), self.residuals), dtype=bool)
+        contrasted = any(fact.must for fact in facts)
         for word, residuals in enumerate(self._words):
             beyond = ~_word([fact.reach for fact in facts], word)
-            must = _word([fact.must for fact in facts], word)
             yes &= (residuals & beyond) == 0
-            if must.any():
-                yes &= (~residuals & must) == 0
+            if contrasted:
+                yes &= (~residuals & _word([fact.must for fact in facts], word)) == 0
         return yes
 
     def sums(self, choices: Sequence[Choice]) -> Floats:
@@ -191,25 +194,25 @@ class Choices:
         """The shape of a bundle under max-norm noise, and on its section."""
         facts = [self._facts.get(choice) or self.facts(choice) for choice in bundle]
         shared = -1
-        for fact in facts:
-            shared &= fact.shared
+        for _, _, own, _ in facts:
+            shared &= own
         return self.shapes_of(shared, facts)
 
     def shapes_of(self, shared: int, facts: Sequence[Facts]) -> tuple[Shape, Shape]:
         """The shapes of a bundle whose groups share these levels and have these facts; equal if it has no section."""
         slices = self.slices_of(shared)
-        whole = Shape(slices, sum([fact.rows for fact in facts]) / slices, -1, 0.0)
-        cells = [fact.rows // slices for fact in facts if not fact.must and fact.rows > slices]
+        whole = Shape(slices, sum([rows for _, _, _, rows in facts]) / slices, -1, 0.0)
+        cells = [rows // slices for _, must, _, rows in facts if not must and rows > slices]
         if len(cells) < 2 or max(cells) > LARGEST_SECTION or whole.dimension > MOST_ON_SECTION:
             return whole, whole
-        free = sum([fact.rows for fact in facts if fact.must]) / slices
+        free = sum([rows for _, must, _, rows in facts if must]) / slices
         dimension = 1 + sum(cells) - len(cells) + free
         total = 1 / (slices * (dimension + 1) * (dimension + 2) * self._spread(cells))
         return whole, Shape(slices, dimension, shared, total)
 
     def _spread(self, cells: Sequence[int]) -> float:
         """E t^2 on the section of groups of these sizes, cached."""
-        key = frozenset(Counter(cells).items())
+        key = tuple(sorted(cells))
         found = self._spreads.get(key)
         if found is None:
             found = self._spreads[key] = float(_spread(self._volume(cells)))
@@ -281,17 +284,16 @@ class Choices:
 
     def strengths(self, sums: Floats, shapes: Sequence[Shape]) -> Floats:
         """W of bundles from their three sums and their shapes; 0 if a bundle is empty."""
-        slices, dimension = np.array([shape[:2] for shape in shapes], dtype=np.float64).reshape(-1, 2).T[:, :, None]
-        found = sums[:, 0] / slices**2
-        part = 3 * sums[:, 1]
-        part /= slices
-        found += part
-        found += np.multiply(sums[:, 2], 2.0, out=part)
+        return self.of_shapes(terms(sums, shapes), shapes)
+
+    def of_shapes(self, found: Floats, shapes: Sequence[Shape]) -> Floats:
+        """W of bundles from the terms of their groups, added up; these are overwritten."""
+        dimension = np.array([shape[1] for shape in shapes])[:, None]
         found /= 2 * (dimension + 1) * (dimension + 2)
         for at, shape in enumerate(shapes):
-            if shape.told != -1:
-                found[at, self.told(shape.told)] = shape.total
-        return np.asarray(found)
+            if shape[2] != -1:
+                found[at, self.told(shape[2])] = shape[3]
+        return found
 
     def group(self, choice: Choice) -> QueryGroup:
         """The query group of a choice."""
@@ -309,6 +311,17 @@ class Choices:
                 part = GroupPart(axis, level, kind)
                 numbers[axis] = next(at for at, option in enumerate(self.options[axis]) if option.part == part)
         return tuple(numbers)
+
+
+def terms(sums: Floats, shapes: Sequence[Shape]) -> Floats:
+    """The terms n / s^2 + 3/s + 2/n, added up over the groups of each bundle; the same under both laws."""
+    slices = np.array([shape[0] for shape in shapes], dtype=np.float64)[:, None]
+    found = sums[:, 0] / slices**2
+    part = 3 * sums[:, 1]
+    part /= slices
+    found += part
+    found += np.multiply(sums[:, 2], 2.0, out=part)
+    return np.asarray(found)
 
 
 def optimal_shares(says: Floats, importance: Floats, shares: Floats, rounds: int) -> tuple[Floats, Floats, Floats]:

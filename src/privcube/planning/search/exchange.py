@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
-from privcube.planning.search.closed_form import NEVER, Choice, Choices, Facts, optimal_shares
+from privcube.planning.search.closed_form import NEVER, Choice, Choices, Facts, optimal_shares, terms
 from privcube.progress import Check, never
 
 # Prices in seconds of a group added to a bundle: per entry of pool x residuals, per group of the pool, and by itself;
@@ -112,13 +112,15 @@ def fitted(
     shared, sums, error, section = -1, np.zeros((3, choices.residuals)), np.inf, False
     while len(taken) < min(most, len(pool)):
         shapes, places = choices.shapes_with(shared, own, facts)
-        added = sums + parts
+        added = terms(sums + parts, [shapes[place][0] for place in places])
         laws: list[Floats] = []
         for law in zip(*shapes, strict=True):
-            of_each = [law[place] for place in places]
-            if not laws or any(shape.told != -1 for shape in of_each):
-                precisions = np.maximum(precision + share**2 * choices.strengths(added, of_each), NEVER)
-                laws.append((choices.importance / precisions).sum(axis=1))
+            if not laws or any(shape.told != -1 for shape in law):
+                precisions = choices.of_shapes(added.copy(), [law[place] for place in places])
+                precisions *= share**2
+                precisions += precision
+                np.maximum(precisions, NEVER, out=precisions)
+                laws.append(np.divide(choices.importance, precisions, out=precisions).sum(axis=1))
         errors = np.minimum(laws[0], laws[-1])
         errors[taken] = np.inf
         best = int(np.argmin(errors))

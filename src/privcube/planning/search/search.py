@@ -27,10 +27,11 @@ from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import PureDP
 from privcube.model.slices import shared_cells
 from privcube.model.workload import Workload
-from privcube.planning.search.annealing import Found, Start, annealed, ranked, seconds_of
+from privcube.planning.search.annealing import Found, Start, annealed, seconds_of
 from privcube.planning.search.closed_form import Bundle, Choices
 from privcube.planning.search.gram import GramColumn, GramForm, gram_columns
 from privcube.planning.search.large import bundlings
+from privcube.planning.search.ranking import ranked
 from privcube.planning.search.starts import MOST_ENTRIES, MOST_GROUPS, residual_groups, stars, starts
 from privcube.planning.search.template import is_small, template
 from privcube.planning.steps import plan_of
