@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Final, get_args
+from typing import Final, NamedTuple, get_args
 
 import numpy as np
 
@@ -46,6 +46,7 @@ from privcube.algebra.lattice import Floats, Integers, ResidualIndex, silenced
 from privcube.algebra.residuals import from_residuals, level_slice, to_residuals
 from privcube.errors import Plain, PlanError
 from privcube.model.groups import (
+    GroupPart,
     PartKind,
     QueryGroup,
     cells_groups,
@@ -60,6 +61,19 @@ _MANY_TABLES: Final = 20_000  # beyond this, residuals are looked up on demand t
 _NOTHING: Final = 1e-12  # coordinates below this are rounding errors
 _SHOWS: Final = 20.0  # variance v; rounding adds at most 1/24 to that of a row: 1/(48 v) of a standard error, 0.1 %
 _KINDS: Final = get_args(PartKind)  # cells first, as `_parts` relies on
+
+
+class _Below(NamedTuple):
+    """What the groups have to do with a table."""
+
+    table: Table
+    footprint: QueryGroup
+    kept: Integers  # the groups that say something about it
+    same: Integers  # for each of them, which of these patterns it has on the axes of the table:
+    insides: list[list[GroupPart]]  # their parts there,
+    told: list[list[int]]  # what another group tells,
+    norms: list[Floats]  # and the norms of their rows
+    repeats: Floats  # for each kept group, its rows below those of its pattern
 
 
 class ErrorBars:
@@ -96,6 +110,7 @@ class ErrorBars:
         self._bundled = [BundleErrors.of(plan, bundle, law) for bundle, law in laws if len(bundle) > 1]
         self._known_energies: dict[str | Axis, tuple[Floats, int]] = {}
         self._known_classes: dict[str | Axis, PairClasses | None] = {}
+        self._last: _Below | None = None
 
     @cached_property
     def _uneven(self) -> bool:
@@ -225,33 +240,27 @@ class ErrorBars:
 
     def law(self, table: Table, padded_weights: Floats) -> ErrorLaw:
         """The law of the error of a sum of weights times the padded cells of a table, from recovery's weights r."""
-        (footprint,) = cells_groups(self._frame, [recovered_table(self._frame, table)])
+        below = self._last
+        if below is None or below.table != table:  # queries come table by table
+            below = self._last = self._below(table)
+        footprint, kept, same, norms, repeats = below.footprint, below.kept, below.same, below.norms, below.repeats
         smoothed = self._smoothed(table, footprint, padded_weights)
-        own_axes = [part.axis for part in footprint]
-        kept = self._kept(own_axes)
-        alike = np.concatenate([self._parts[kept][:, own_axes], self._told[kept][:, [*own_axes, -1]]], axis=1)
-        _, first, same = np.unique(alike, axis=0, return_index=True, return_inverse=True)
-        insides = [[part for part in self._groups[group] if part.axis in own_axes] for group in kept[first].tolist()]
         rows = [
             row_weights(self._frame, footprint, smoothed, inside, told)
-            for inside, told in zip(insides, self._told[kept[first]].tolist(), strict=True)
+            for inside, told in zip(below.insides, below.told, strict=True)
         ]
-        norms = [row_norms(self._frame, footprint, inside) for inside in insides]
         steps = np.array([np.max(np.abs(own) / norm) for (own, _), norm in zip(rows, norms, strict=True)])
-        powers = np.array([_powers(*each) for each in rows])[same.ravel()]
-        widths = self._widths[kept]
-        widths[:, own_axes] = 1.0
-        repeats = widths.prod(axis=1)
+        powers = np.array([_powers(*each) for each in rows])[same]
         squares, fourths = np.zeros(len(self._groups)), np.zeros(len(self._groups))
         squares[kept], fourths[kept] = powers[:, 0] / repeats, powers[:, 1] / repeats**3
         squares /= self._weighted_by**2
         fourths /= self._weighted_by**4
         variance = float(squares @ self._drawn)
         parts = self._parts_of_record[kept]
-        step = float(np.max(steps[same.ravel()] / (repeats * self._weighted_by[kept] * parts)))
+        step = float(np.max(steps[same] / (repeats * self._weighted_by[kept] * parts)))
         pure, continuous, fourth = isinstance(self._plan.guarantee, PureDP), 0.0, 0.0
         if pure and np.any(np.delete(squares, self._single) > _NOTHING * squares.max()):  # bundles
-            patterns = dict(zip(kept.tolist(), zip(same.ravel().tolist(), repeats.tolist(), strict=True), strict=True))
+            patterns = dict(zip(kept.tolist(), zip(same.tolist(), repeats.tolist(), strict=True), strict=True))
             continuous = float(squares @ np.maximum(self._drawn, self._weighted_by))
             fourth = 3 * float(self._weighted_by[self._single] ** 2 @ fourths[self._single])
             fourth += sum(self._fourth_of(bundle, footprint, rows, patterns, fourths) for bundle in self._bundled)
@@ -259,12 +268,26 @@ class ErrorBars:
             fourth = float(self._fourth_cumulants @ fourths[self._single])
         kurtosis = fourth / max(variance, continuous) ** 2 if max(variance, continuous) ** 2 > 0 else 0.0
         if not continuous and not is_wide(variance, kurtosis, step):
-            alike_draws = np.stack([same.ravel(), repeats, self._weighted_by[kept], parts])
+            alike_draws = np.stack([same, repeats, self._weighted_by[kept], parts])
             draws = _draws(list(zip(rows, norms, strict=True)), alike_draws)
             return replace(ErrorLaw.of(self._plan.guarantee.noise, *draws), variance=variance)
-        used = np.array([repeated * np.count_nonzero(own) for own, repeated in rows])[same.ravel()] * repeats
+        used = np.array([repeated * np.count_nonzero(own) for own, repeated in rows])[same] * repeats
         moved = float(used @ (self._drawn[kept] * parts**2))
         return ErrorLaw(variance, kurtosis, step, moved=moved, continuous=continuous)
+
+    def _below(self, table: Table) -> _Below:
+        """What the groups have to do with a table."""
+        (footprint,) = cells_groups(self._frame, [recovered_table(self._frame, table)])
+        own_axes = [part.axis for part in footprint]
+        kept = self._kept(own_axes)
+        alike = np.concatenate([self._parts[kept][:, own_axes], self._told[kept][:, [*own_axes, -1]]], axis=1)
+        _, first, same = np.unique(alike, axis=0, return_index=True, return_inverse=True)
+        insides = [[part for part in self._groups[group] if part.axis in own_axes] for group in kept[first].tolist()]
+        norms = [row_norms(self._frame, footprint, inside) for inside in insides]
+        widths = self._widths[kept]
+        widths[:, own_axes] = 1.0
+        told = self._told[kept[first]].tolist()
+        return _Below(table, footprint, kept, same.ravel(), insides, told, norms, widths.prod(axis=1))
 
     def _fourth_of(
         self,

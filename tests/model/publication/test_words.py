@@ -205,7 +205,8 @@ def test_words_survive_being_written_down() -> None:
 
 
 _TEXTS = st.one_of(
-    st.text(max_size=8), st.sampled_from(["=1+2", "\u202e", "<script>", "\x00", "a\nb", "אב", "f", "x" * 301])
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    st.sampled_from(["=1+2", "\u202e", "<script>", "\x00", "a\nb", "אב", "f", "x" * 301]),
 )
 _ANY = st.recursive(
     st.one_of(st.none(), st.integers(-2, 12), _TEXTS), lambda own: st.lists(own, max_size=3), max_leaves=4

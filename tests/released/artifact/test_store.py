@@ -438,7 +438,7 @@ PAYLOADS = [
     "' =1",
     "estimate",
 ]
-names = st.one_of(st.sampled_from(PAYLOADS), st.text(min_size=1, max_size=30))
+names = st.one_of(st.sampled_from(PAYLOADS), st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30))
 SAFE_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,79}")
 
 
