@@ -331,11 +331,12 @@ def test_parts_must_be_counted_in_64_bits() -> None:
 def test_nothing_goes_beyond_the_last_cell_of_a_measure() -> None:
     for axis in (0, 1):
         counts = np.array([[1, 2, 0], [3, 4, 0], [0, 0, 0]])
-        moved = dividing._next_cell(counts, axis)
-        assert np.array_equal(moved, np.roll(counts, 1, axis))
+        there = np.full((3, 3), 5)
+        dividing._add_to_next_cell(there, counts, axis)
+        assert np.array_equal(there, 5 + np.roll(counts, 1, axis))
         counts[2, 1], counts[1, 2] = (1, 0) if axis == 0 else (0, 1)
         with pytest.raises(errors.PlanError, match="beyond its last cell"):
-            dividing._next_cell(counts, axis)
+            dividing._add_to_next_cell(there, counts, axis)
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5")], ids=str)

@@ -12,8 +12,7 @@ that holds the data; the two dialects differ in a few functions. `tests/every_en
   bins.
 - A `grid` takes numbers as `bins` do, with low, high and step as the nearest floats. A number x between low and high
   becomes point 0 of the grid if it is at most the float next to low + step/2, else point ceil((x - low)/step - 0.5),
-  each operation rounded to 64 bits: the nearest point, and the lower of two that are equally near. For integers on a
-  grid of integers in steps of 1 that is x - low, without floats.
+  each operation rounded to 64 bits: the nearest, and the lower of two. On steps of 1 integers need no floats.
 - `dates` take the text of a date or timestamp in the declared form, of the years 1 to 9999; a time may follow after a
   blank or T, and is needed for hours. Timestamps with a time zone are taken in UTC, text as it is written.
 - Cleaning comes first: `trim` removes blanks at both ends, `case` = "fold" makes letters small, and a spelling of
@@ -273,16 +272,12 @@ def _expressions(attribute: Attribute, kind: ColumnKind, number: int, dialect: D
     missing = _decided(attribute.missing, attribute.codes - 1)
     v, m = f"v{number}", f"m{number}"
     if attribute.grid is not None and kind == "integer" and not attribute.raw and is_plain(attribute.grid):
-        return (
-            column,
-            "",
-            (f"CASE WHEN {v} IS NULL THEN {missing} ELSE {whole_point_of_grid(attribute, v, _outside(attribute))} END"),
-        )
+        found = whole_point_of_grid(attribute, v, _outside(attribute))
+        return column, "", f"CASE WHEN {v} IS NULL THEN {missing} ELSE {found} END"
     if attribute.bins is not None or attribute.grid is not None:
         value, absent = number_of_column(attribute, column, kind, dialect)
-        found = (
-            _bins(attribute, v, dialect) if attribute.grid is None else point_of_grid(attribute, v, _outside(attribute))
-        )
+        at = _outside(attribute)
+        found = point_of_grid(attribute, v, at) if attribute.grid is not None else _bins(attribute, v, dialect)
         return value, absent, f"CASE WHEN {m} THEN {missing} WHEN {v} IS NULL THEN {other} ELSE {found} END"
     if attribute.dates is not None:
         text = _as_text(attribute, column, kind, dialect)

@@ -175,7 +175,7 @@ def records_of(counts: Counts, attributes: Which, table: Which, divided: Mapping
     [3, 2]
     """
     parts = prod([divided[place].parts for place in attributes if place in divided and place not in table])
-    return counts if parts == 1 else counts // parts
+    return counts if parts == 1 else np.asarray(counts // parts)
 
 
 def _add_to_next_cell(counts: Counts, upper: Counts, axis: int) -> None:
