@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 PARTITIONS = 3
+SHORT_LIVED = (  # for a minute, not for days
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 LOG_KEY = (
     "spark.privcube.tests.log"  # where the session's conf says what file has the output of the JVM and its workers
 )
@@ -32,7 +35,8 @@ def spark_session() -> Any:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         os.environ["JAVA_HOME"] = str(_java_of_a_wheel(folder / "java"))
     settings = {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # for a minute, not for days
+        "spark.driver.extraJavaOptions": SHORT_LIVED,
+        "spark.sql.codegen.wholeStage": "false",  # Java made for every little query takes longer than running it
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
