@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import combinations
+from itertools import combinations, product
 from typing import Final
 
 import numpy as np
@@ -51,8 +51,15 @@ def cover(sizes: Sequence[int], tables: Sequence[Positions]) -> list[Block]:
     wanted = sorted(dict.fromkeys(tables), key=lambda table: -_cells(sizes, table))
     starts = _STARTS if len(wanted) <= _MANY_TABLES else 1
     orders = [wanted, *(_scattered(wanted, start) for start in range(1, starts))]
-    tried = [_greedy(sizes, order, limit) for limit in _LIMITS for order in orders]
-    return min(tried, key=lambda blocks: sum(increment_cost(_cells(sizes, block.attributes)) for block in blocks))
+    found, least = list[Block](), math.inf
+    for limit, order in product(_LIMITS, orders):
+        blocks = _greedy(sizes, order, limit)
+        cost = sum(increment_cost(_cells(sizes, block.attributes)) for block in blocks)
+        if cost < least:
+            found, least = blocks, cost
+        if least <= increment_cost(1):  # one small block: nothing costs less
+            break
+    return found
 
 
 def cover_by_measures(sizes: Sequence[int], tables: Sequence[Positions], measures: Collection[int]) -> list[Block]:
