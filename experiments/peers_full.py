@@ -62,14 +62,12 @@ def run(folder: Path, quick: bool) -> None:
 
 
 def _rounds() -> Iterator[tuple[int, Peer]]:
-    """Releases in the order in which they are made: those that take seconds, privcube first, which mbi needs; then one
-    of each of the others, so that every figure is there; then the rest, the slowest last."""
+    """Releases in the order in which they are made: those that take seconds, privcube first, which mbi needs; then
+    those that take minutes; the slowest last."""
     seconds = [peer for peer in SYSTEMS if peer.cases == CASES]
     slowest = [peer for peer in SYSTEMS if peer.name in SLOWEST]
     slow = [peer for peer in SYSTEMS if peer not in seconds and peer not in slowest]
-    yield from ((at, peer) for at in range(ROUNDS) for peer in seconds)
-    yield from ((0, peer) for peer in (*slow, *slowest))
-    yield from ((at, peer) for few in (slow, slowest) for at in range(1, ROUNDS) for peer in few)
+    yield from ((at, peer) for few in (seconds, slow, slowest) for at in range(ROUNDS) for peer in few)
 
 
 def _filled(
