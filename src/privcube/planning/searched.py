@@ -24,7 +24,7 @@ from privcube.model.workload import Workload
 from privcube.planning.bounds.screening import SECONDS, Prices
 from privcube.planning.frames import frames
 from privcube.planning.search.narrow import is_narrow, judge, off_sections
-from privcube.planning.search.search import search_plan
+from privcube.planning.search.search import is_searched, known_starts, search_plan
 from privcube.planning.trees import best_tree, branchings, promising
 from privcube.progress import Enough, Progress, silent
 
@@ -98,12 +98,16 @@ def _with_more_effort(
     efforts = get_args(Effort)[: get_args(Effort).index(options.effort) + 1]
     stages = _Stages(progress, [_LONGER[effort] for effort in efforts])
     plans: list[Plan] = []
+    worked_out = known_starts(workload, guarantee, frame) if is_searched(workload, frame) else None
     for effort in efforts:
         if not stages.stopped:
             again = replace(options, effort=effort)
             known = [*plans[-1:], *also]
             try:
-                plans.append(search_plan(workload, guarantee, again, frame, also=known, part=part, progress=stages))
+                found = search_plan(
+                    workload, guarantee, again, frame, also=known, part=part, known=worked_out, progress=stages
+                )
+                plans.append(found)
             except Enough:
                 if not known:
                     raise

@@ -24,7 +24,7 @@ from privcube.planning import candidates
 from privcube.planning.search.annealing import Population, Start, annealed
 from privcube.planning.search.closed_form import Choices, optimal_shares
 from privcube.planning.search.gram import gram_columns
-from privcube.planning.search.ranking import ranked
+from privcube.planning.search.ranking import KnownStarts, ranked
 from privcube.planning.search.starts import _projective_space, starts
 from privcube.planning.steps import Noise, taken_in_turn, weighted_error, whole_shares, with_bundles
 from privcube.progress import Enough, silent
@@ -184,7 +184,7 @@ def test_what_a_population_keeps_is_what_its_plans_say(name: str) -> None:
     """After many changes the sums kept from step to step are those of the bundles from scratch."""
     workload, frame = WORKLOADS[name]
     choices = Choices(workload, frame)
-    first = ranked(choices, [[Start(each)] for each in starts(choices, workload, 2, 9.0)])
+    first = ranked(KnownStarts(choices), [[Start(each)] for each in starts(choices, workload, 2, 9.0)])
     grams = [Start([], column) for column in gram_columns(choices, 9) if np.all(column.says > 0)]
     population = Population(choices, [each.start for each in first[:4]] + grams[:2], 2)
     before = float(population.best.error)
@@ -242,7 +242,7 @@ def test_strategies_that_are_left_out_are_covered() -> None:
     for schema in (MIXED, pc.Schema.from_sizes(dict.fromkeys("abcd", 2))):
         workload = pc.Workload.all_kway(schema, 2)
         choices = Choices(workload, Frame.natural(workload))
-        least = ranked(choices, [[Start(each)] for each in starts(choices, workload, 0, 9.0)])[0].error
+        least = ranked(KnownStarts(choices), [[Start(each)] for each in starts(choices, workload, 0, 9.0)])[0].error
         for strategy in candidates._covered(workload) - {"residual", "matrix", "clusters"}:
             made = pc.plan(workload, pc.PureDP(1), strategy, budgets="iterated")
             assert least <= made.weighted_variance * 1.01, strategy
@@ -272,7 +272,7 @@ def test_without_its_last_points_the_plane_of_order_four_is_affine() -> None:
 def test_every_start_determines_every_table(name: str) -> None:
     workload, frame = WORKLOADS[name]
     choices = Choices(workload, frame)
-    for found in ranked(choices, [[Start(each)] for each in starts(choices, workload, 8, 9.0)]):
+    for found in ranked(KnownStarts(choices), [[Start(each)] for each in starts(choices, workload, 8, 9.0)]):
         assert found.error < 1e6, found
         assert all(each.bundle for each in found.bundles)
 
@@ -323,7 +323,7 @@ def test_progress_is_told_to_the_end() -> None:
     workload, frame = WORKLOADS["flat"]
     choices = Choices(workload, frame)
     told: list[tuple[int, int | None]] = []
-    first = ranked(choices, [[Start(each)] for each in starts(choices, workload, 1, 9.0)])
+    first = ranked(KnownStarts(choices), [[Start(each)] for each in starts(choices, workload, 1, 9.0)])
     annealed(choices, first, "fast", lambda _, *numbers: told.append(numbers))
     assert told[0][0] == 0
     assert told[-1][0] == told[-1][1]

@@ -18,7 +18,7 @@ _LOOK_AT_GROUP: Final = 15e-9  # and of groups x residuals
 
 
 def ranked(
-    choices: Choices, candidates: Iterable[Sequence[Start]], seconds: float = inf, check: Check = never
+    known: KnownStarts, candidates: Iterable[Sequence[Start]], seconds: float = inf, check: Check = never
 ) -> list[Found]:
     """The candidates with their errors, best first; of several laws for one, the best.
 
@@ -26,11 +26,11 @@ def ranked(
     of the time allows; the first is always looked at.
     """
     found: list[Found] = []
-    known = _Known(choices)
+    residuals = known.choices.residuals
     left = seconds / 2
     for laws in candidates:
         price = sum(_LOOK * len(start.bundles) + _LOOK_AT_GROUP * sum(map(len, start.bundles)) for start in laws)
-        price *= choices.residuals
+        price *= residuals
         if not found or price <= left:
             check()
             left -= price
@@ -40,18 +40,18 @@ def ranked(
     left = seconds / 2
     for at, rough in enumerate(found[:_SETTLED_STARTS]):
         check()
-        left -= SETTLING_START * len(rough.bundles) * choices.residuals
+        left -= SETTLING_START * len(rough.bundles) * residuals
         if at and left < 0:
             break
         found[at] = known.best(rough.start, SETTLED)
     return sorted(found, key=error_of)
 
 
-class _Known:
-    """Starts with budgets adapted, each worked out once: the same plan may be proposed in several ways."""
+class KnownStarts:
+    """Starts with budgets adapted, each worked out once: plans are proposed in several ways, and at every effort."""
 
     def __init__(self, choices: Choices) -> None:
-        self._choices = choices
+        self.choices = choices
         self._found: dict[tuple[object, ...], Found] = {}
         self._grams: list[GramColumn | None] = []  # kept, so that no other gets the identity of one
 
@@ -60,5 +60,5 @@ class _Known:
         key = tuple(map(tuple, start.bundles)), id(start.gram), tuple(start.sections), rounds
         if key not in self._found:
             self._grams.append(start.gram)
-            self._found[key] = Population(self._choices, [start], 0, rounds=rounds).best
+            self._found[key] = Population(self.choices, [start], 0, rounds=rounds).best
         return self._found[key]

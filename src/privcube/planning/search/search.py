@@ -31,7 +31,7 @@ from privcube.planning.search.annealing import Found, Start, annealed, seconds_o
 from privcube.planning.search.closed_form import Bundle, Choices
 from privcube.planning.search.gram import GramColumn, GramForm, gram_columns
 from privcube.planning.search.large import bundlings
-from privcube.planning.search.ranking import ranked
+from privcube.planning.search.ranking import KnownStarts, ranked
 from privcube.planning.search.starts import MOST_ENTRIES, MOST_GROUPS, residual_groups, stars, starts
 from privcube.planning.search.template import is_small, template
 from privcube.planning.steps import plan_of
@@ -60,12 +60,13 @@ def search_plan(
     *,
     also: Sequence[Plan] = (),
     part: float = 1.0,
+    known: KnownStarts | None = None,
     progress: Progress = silent,
 ) -> Plan:
     """The best plan that a search in a frame finds in a part of the time of the effort; without time, its best start.
 
     `also` are plans in that frame to start from as well. If there are any, `Enough` may end the search before it has a
-    plan of its own, and is passed on.
+    plan of its own, and is passed on. `known` is what searches with less effort have worked out.
     """
     index = WorkloadIndex.of(workload, frame)
     options = replace(options, strategy="search", budgets="iterated")
@@ -74,22 +75,29 @@ def search_plan(
     public = total_is_public(guarantee, workload.schema)  # then it is measured at no cost, whatever the search finds
     if public and len(index.residuals) == 1:
         return plan_of(workload, guarantee, options, Proposal.of_bundles(frame, [[()]], index))
-    choices = Choices(workload, frame, index, total_is_known=public)
+    known = known or known_starts(workload, guarantee, frame)
+    choices = known.choices
     quick = options.effort == "fast" and len(workload) > _MANY_TABLES
     coverings = 0 if quick or not part else _COVERINGS[options.effort]
     check = partial(progress, PLANNING, 0, 1) if also else never
-    known = _clusters(workload, guarantee, frame)
-    known += template(choices, _TEMPLATE * part * seconds_of(options.effort), check)
-    simple = starts(choices, workload, coverings, part * _STARTS[options.effort], known, check)
+    proposed = _clusters(workload, guarantee, frame)
+    proposed += template(choices, _TEMPLATE * part * seconds_of(options.effort), check)
+    simple = starts(choices, workload, coverings, part * _STARTS[options.effort], proposed, check)
     before = [[_start_of(choices, made)] for made in also]
     time_for_starts = max(_LEAST_FOR_STARTS, part * _STARTS[options.effort])
-    by_law = ranked(choices, [_with_laws(choices, bundles) for bundles in simple], time_for_starts, check)
-    first = sorted([*ranked(choices, before), *by_law], key=lambda each: each.error)
+    by_law = ranked(known, [_with_laws(choices, bundles) for bundles in simple], time_for_starts, check)
+    first = sorted([*ranked(known, before), *by_law], key=lambda each: each.error)
     candidates = sorted(
-        [*first, *_beside_gram(choices, workload, first, time_for_starts, check)], key=lambda each: each.error
+        [*first, *_beside_gram(known, workload, first, time_for_starts, check)], key=lambda each: each.error
     )
     found = annealed(choices, candidates, options.effort, progress, part) if part else candidates[0]
     return plan_of(workload, guarantee, options, _proposal(choices, found, frame, index, public))
+
+
+def known_starts(workload: Workload, guarantee: PureDP, frame: Frame) -> KnownStarts:
+    """What searches with more and more effort share; empty at first."""
+    public = total_is_public(guarantee, workload.schema)
+    return KnownStarts(Choices(workload, frame, WorkloadIndex.of(workload, frame), total_is_known=public))
 
 
 def is_searched(workload: Workload, frame: Frame) -> bool:
@@ -104,10 +112,10 @@ def _with_laws(choices: Choices, bundles: list[Bundle]) -> list[Start]:
 
 
 def _beside_gram(
-    choices: Choices, workload: Workload, first: Sequence[Found], seconds: float, check: Check
+    known: KnownStarts, workload: Workload, first: Sequence[Found], seconds: float, check: Check
 ) -> list[Found]:
     """Plans to start from with a Gram bundle: alone, or beside tables and plans for what it leaves out."""
-    candidates = []
+    candidates, choices = [], known.choices
     wanted = [choices.choice(group) for group in cells_groups(choices.frame, workload)]
     for column in gram_columns(choices, _MOST_GRAMS):
         left = column.says <= 0
@@ -127,7 +135,7 @@ def _beside_gram(
         candidates += [found.start._replace(gram=column) for found in first[:_MOST_BESIDE]]
     fits = [[start] for start in candidates if len(start.bundles) * choices.residuals <= MOST_ENTRIES]
     most = _BETTER * first[0].error  # beside a plan that has everything, a Gram bundle is at least no loss
-    return [found for found in ranked(choices, fits, seconds, check) if found.error < most]
+    return [found for found in ranked(known, fits, seconds, check) if found.error < most]
 
 
 def _proposal(choices: Choices, found: Found, frame: Frame, index: WorkloadIndex, public: bool) -> Proposal:
