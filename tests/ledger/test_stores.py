@@ -214,7 +214,7 @@ CHANGES = {
     "a smaller cost": (4, f"UPDATE {TABLE} SET event = replace(event, '1/4', '1/9') WHERE sequence = 4"),
     "a larger total": (0, f"UPDATE {TABLE} SET event = replace(event, '1/1', '9/1')"),
     "another digest": (2, f"UPDATE {TABLE} SET event = replace(event, 'bbbb', 'bbbc') WHERE sequence = 2"),
-    "another hash": (2, f"UPDATE {TABLE} SET hash = replace(hash, 'a', 'b') WHERE sequence = 2"),
+    "another hash": (2, f"UPDATE {TABLE} SET hash = substr(hash, 2) || substr(hash, 1, 1) WHERE sequence = 2"),
     "the first event gone": (0, f"DELETE FROM {TABLE} WHERE sequence = 0"),
     "a middle event gone": (2, f"DELETE FROM {TABLE} WHERE sequence = 2"),
     "a middle event gone and the gap closed": (
