@@ -14,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,7 @@ from typing import Final
 SCRIPTS: Final = Path(__file__).resolve().parent / "peer_scripts"
 OK, FAILED, TOO_SLOW, NOT_INSTALLED, LEFT_OUT = "ok", "failed", "time limit", "not installed", "left out"
 _INSTALL_SECONDS: Final = 1800
+_LOOK: Final = 0.5  # seconds between two looks at what a script has done
 
 
 @dataclass(frozen=True)
@@ -38,34 +40,62 @@ class Outcome:
 
 
 def run_script(python: Path, script: Path, job: Mapping[str, object], limit: float) -> Outcome:
-    """Run a script of a peer on a job; everything that it started ends with it."""
+    """Run a script of a peer on a job: all releases, or what went wrong; `limit` is in seconds of a release."""
+    *_, last = made = list(releases_of(python, script, job, limit))
+    return together(made) if last.status == OK else last
+
+
+def releases_of(python: Path, script: Path, job: Mapping[str, object], limit: float) -> Iterator[Outcome]:
+    """Run a script of a peer: every release as soon as it is there, and what went wrong, if that is so, at the end.
+
+    Everything that the script started ends with it.
+    """
     with tempfile.TemporaryDirectory(prefix="privcube-peer-") as folder:
-        asked, result = Path(folder) / "job.json", Path(folder) / "result.json"
+        asked, result, said = (Path(folder) / name for name in ("job.json", "result.jsonl", "said.txt"))
         asked.write_text(json.dumps({**job, "result": str(result)}), encoding="utf-8")
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        line = [str(python), str(script), str(asked)]
-        child = subprocess.Popen(
-            line,
-            cwd=folder,
-            env=environment,
-            start_new_session=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with said.open("w") as errors:
+            child = subprocess.Popen(
+                [str(python), str(script), str(asked)],
+                cwd=folder,
+                env=environment,
+                start_new_session=True,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+            )
         try:
-            _, said = child.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
-            return Outcome(TOO_SLOW, f"not done within {limit:g} s")
+            known, since, ended = 0, time.monotonic(), False
+            while not ended:
+                ended = _has_ended(child, min(_LOOK, limit))
+                for line in _lines(result)[known:]:
+                    known, since = known + 1, time.monotonic()
+                    each = json.loads(line)
+                    yield Outcome(OK, "", [each["tables"]], each["seconds"], each["processor"], each["megabytes"])
+                if not ended and time.monotonic() > since + limit:
+                    yield Outcome(TOO_SLOW, f"not done within {limit:g} s")
+                    return
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
         if child.returncode == -signal.SIGXCPU:
-            return Outcome(TOO_SLOW, f"not done within {job['processor_limit']} s of the processor")
-        if child.returncode or not result.exists():
-            return Outcome(FAILED, _last_line(said) or f"ended with code {child.returncode}")
-        answer = json.loads(result.read_text(encoding="utf-8"))
-    seconds, processor = (sum(answer[kind]) / len(answer[kind]) for kind in ("seconds", "processor"))
-    return Outcome(OK, "", answer["releases"], seconds, processor, answer["megabytes"])
+            yield Outcome(TOO_SLOW, f"not done within {job['processor_limit']} s of the processor")
+        elif child.returncode or not known:
+            reason = _last_line(said.read_text(encoding="utf-8", errors="replace"))
+            yield Outcome(FAILED, reason or f"ended with code {child.returncode}")
+
+
+def _has_ended(child: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a file that another process may be writing, as far as they are whole."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
 
 
 def together(made: Sequence[Outcome]) -> Outcome:

@@ -35,7 +35,7 @@ NAME: Final = "peers"
 EPSILON: Final = "1"
 DELTA: Final = "1e-6"
 PREDICTED: Final = ("Q1", "Q1*", "Q1a", "Q2", "Q2*", "Q2a", "Q3")
-LIMIT: Final = 120.0  # seconds of a run
+LIMIT: Final = 120.0  # seconds of a release
 GUARANTEES: Final[dict[str, Guarantee]] = {"pure": pc.PureDP(EPSILON), "with delta": pc.ApproxDP(EPSILON, DELTA)}
 REFERENCE: Final = Path(__file__).resolve().parents[2] / "shared" / "reference" / "accuracy.csv"
 
@@ -119,7 +119,7 @@ class Case:
         tables = list(workload(data.schema, asked))
         return cls(data, asked, records, tables, [data.counts(table) for table in tables])
 
-    def job(self, kind: str, *, repetitions: int, measurements: str) -> dict[str, object]:
+    def job(self, kind: str, *, repetitions: int, measurements: str, first: int = 0) -> dict[str, object]:
         """What a script is asked (`peer_scripts.protocol`)."""
         guarantee = GUARANTEES[kind]
         return {
@@ -130,6 +130,7 @@ class Case:
             "delta": float(DELTA) if isinstance(guarantee, pc.ApproxDP) else None,
             "rho": float(guarantee.rho) if isinstance(guarantee, pc.ApproxDP) else None,
             "repetitions": repetitions,
+            "first": first,
             "measurements": measurements,
         }
 

@@ -1,11 +1,11 @@
 """Every system on every workload, five releases each: hours. `python -m experiments peers --full`.
 
-One release of everything, then a second one, and so on, each in a process of its own. Each release is a row of
-peer-releases.csv, written as soon as it is there, so that a run can be ended at any time and taken up again, on another
-machine, too: what has a row is not done again, unless the system has another version. Delete rows to do them again.
-What mbi needs, the noisy answers of privcube, is kept in the folder `runs` beside the environments of the systems
-(`peer_children`); where it is missing, privcube's release is made again. A release that takes more than LIMIT seconds
-is tried once. Writes peer-releases.csv, and what the study `peers` writes.
+The releases of a system and a workload are made by one process, which loads and compiles what it needs once. Each
+release is a row of peer-releases.csv, written as soon as it is there, so that a run can be ended at any time and taken
+up again, on another machine, too: what has a row is not done again, unless the system has another version. Delete rows
+to do them again. What mbi needs, the noisy answers of privcube, is kept in the folder `runs` beside the environments of
+the systems (`peer_children`); where it is missing, privcube's release is made again. A release that takes more than
+LIMIT seconds is the last one that is tried. Writes peer-releases.csv, and what the study `peers` writes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 import click
 
 from experiments.data import dataset
-from experiments.peer_children import LEFT_OUT, NOT_INSTALLED, OK, SCRIPTS, Outcome, home, run_script
+from experiments.peer_children import LEFT_OUT, NOT_INSTALLED, OK, SCRIPTS, Outcome, home, releases_of
 from experiments.peer_systems import CASES, EVEN, OURS, PRIVCUBE, SYSTEMS, Peer
 from experiments.peers import GUARANTEES, PREDICTED, Case, others_installed, write, write_predicted
 from experiments.results import Row, chosen, read_rows, write_rows
@@ -28,7 +28,6 @@ NAME: Final = "peers_full"
 RELEASES: Final = "peer-releases.csv"
 ROUNDS: Final = 5
 LIMIT: Final = float(os.environ.get("PRIVCUBE_PEERS_LIMIT", "7200"))  # seconds of a release
-SLOWEST: Final = ("OpenDP", "Tumult Analytics")
 _NOT_REACHED: Final = Outcome(LEFT_OUT, "not reached before the study was ended")
 _MEANS: Final = ("error in records", "scaled error", "seconds", "processor seconds")
 _MOST: Final = ("largest disagreement", "peak MB")
@@ -46,51 +45,41 @@ def run(folder: Path, quick: bool) -> None:
         place.mkdir(parents=True, exist_ok=True)
         cases.append((place, Case.of(dataset(name), asked, place)))
     known: list[Row] = list(read_rows(folder / RELEASES))
-    for at, peer in _rounds():
+    for peer in SYSTEMS:  # privcube first, which mbi needs
         before = known
         for place, case in cases:
             for kind in GUARANTEES:
-                answers = place / f"measured-{kind.replace(' ', '-')}-{at}"
-                made = _filled(answers, case, kind, peer, pythons[peer.name], at, known)
-                if made is None:
-                    continue
-                known = [row for row in known if not _is_same(row, made)] + [made]
-                write_rows(folder / RELEASES, sorted(known, key=_order))
+                answers = place / f"measured-{kind.replace(' ', '-')}"
+                for made in _filled(answers, case, kind, peer, pythons[peer.name], known):
+                    known = [row for row in known if not _is_same(row, made)] + [made]
+                    write_rows(folder / RELEASES, sorted(known, key=_order))
         if known is not before:
             write(folder, list(_rows([case for _, case in cases], known)))
     write_predicted(folder, PREDICTED)
 
 
-def _rounds() -> Iterator[tuple[int, Peer]]:
-    """Releases in the order in which they are made: those that take seconds, privcube first, which mbi needs; then
-    those that take minutes; the slowest last."""
-    seconds = [peer for peer in SYSTEMS if peer.cases == CASES]
-    slowest = [peer for peer in SYSTEMS if peer.name in SLOWEST]
-    slow = [peer for peer in SYSTEMS if peer not in seconds and peer not in slowest]
-    yield from ((at, peer) for few in (seconds, slow, slowest) for at in range(ROUNDS) for peer in few)
-
-
 def _filled(
-    answers: Path, case: Case, kind: str, peer: Peer, installation: tuple[Path, Outcome], at: int, known: Sequence[Row]
-) -> Row | None:
-    """One release, if it is not there and none before it failed."""
+    answers: Path, case: Case, kind: str, peer: Peer, installation: tuple[Path, Outcome], known: Sequence[Row]
+) -> Iterator[Row]:
+    """The releases from the first one that is not there, if none before it failed."""
     python, outcome = installation
     own = {row["release"]: row["status"] for row in _own(case, kind, peer, known)}
-    is_there = str(at + 1) in own and (peer != PRIVCUBE or answers.exists())
-    if is_there or any(status != OK for status in own.values()):
-        return None
+    there = [str(at + 1) in own and (peer != PRIVCUBE or (answers / f"{at}.json").exists()) for at in range(ROUNDS)]
+    if all(there) or any(status != OK for status in own.values()):
+        return
+    first, outcomes = there.index(False), iter([outcome])
     if outcome.status == OK:
         answers.mkdir(exist_ok=True)
-        job = case.job(kind, repetitions=1, measurements=str(answers))
-        outcome = run_script(python, SCRIPTS / peer.script, job, LIMIT)
-    click.echo(
-        f"  {case.data.name} {case.asked}, {kind}, {peer.name}, release {at + 1}: {outcome.status} {outcome.reason} "
-        f"{outcome.seconds:.1f} s",
-        err=True,
-    )
-    if outcome.status == NOT_INSTALLED:  # which another run may change
-        return None
-    return {"release": str(at + 1), **{name: _text(each) for name, each in case.row(kind, peer, outcome).items()}}
+        job = case.job(kind, repetitions=ROUNDS, measurements=str(answers), first=first)
+        outcomes = releases_of(python, SCRIPTS / peer.script, job, LIMIT)
+    for at, made in enumerate(outcomes, start=first + 1):
+        click.echo(
+            f"  {case.data.name} {case.asked}, {kind}, {peer.name}, release {at}: {made.status} {made.reason} "
+            f"{made.seconds:.1f} s",
+            err=True,
+        )
+        if made.status != NOT_INSTALLED:  # which another run may change
+            yield {"release": str(at), **{name: _text(each) for name, each in case.row(kind, peer, made).items()}}
 
 
 def _text(value: object) -> str:

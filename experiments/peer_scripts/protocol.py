@@ -3,9 +3,10 @@
 The job is a JSON file: `records` (a CSV file of numbered values), `sizes` (values per attribute), `tables`, `epsilon`,
 `delta` and `rho` (null for a pure guarantee), `repetitions`, `measurements` (a folder that privcube writes to and mbi
 reads, or null), `strategy` (of privcube, if it is not to choose), `result` and, where it is limited, `processor_limit`,
-seconds of the processor. Neighbors differ by one record more or less. The answer, in `result`: the tables of every
-repetition, flat in the order of the job, the seconds of each from records in memory to tables, by the clock and of all
-processors, peak memory in MB.
+seconds of the processor; `first`, where repetitions before that one are there already. Neighbors differ by one record
+more or less. The answer, in `result`: a line of JSON for every release as soon as it is there, with its tables, flat in
+the order of the job, the seconds from records in memory to tables, by the clock and of all processors, and peak memory
+in MB so far. Releases after the first find libraries loaded and code compiled.
 A script that cannot do what is asked raises; the last line of its message is the reason that is reported.
 """
 
@@ -29,15 +30,17 @@ def serve(release: Callable[[dict[str, Any], np.ndarray], list[np.ndarray]]) -> 
     if "processor_limit" in job:
         resource.setrlimit(resource.RLIMIT_CPU, (job["processor_limit"], job["processor_limit"] + 5))
     codes = np.loadtxt(job["records"], delimiter=",", skiprows=1, dtype=np.int64, ndmin=2)
-    releases, seconds, processor = [], [], []
-    for repetition in range(job["repetitions"]):
+    for repetition in range(job.get("first", 0), job["repetitions"]):
         start, used = time.perf_counter(), processor_seconds()
         tables = release({**job, "repetition": repetition}, codes)
-        seconds.append(time.perf_counter() - start)
-        processor.append(processor_seconds() - used)
-        releases.append([np.asarray(table, dtype=float).ravel().tolist() for table in tables])
-    answer = {"releases": releases, "seconds": seconds, "processor": processor, "megabytes": peak_megabytes()}
-    Path(job["result"]).write_text(json.dumps(answer), encoding="utf-8")
+        answer = {
+            "tables": [np.asarray(table, dtype=float).ravel().tolist() for table in tables],
+            "seconds": time.perf_counter() - start,
+            "processor": processor_seconds() - used,
+            "megabytes": peak_megabytes(),
+        }
+        with Path(job["result"]).open("a", encoding="utf-8") as result:
+            result.write(json.dumps(answer) + "\n")
 
 
 def shape_of(job: dict[str, Any], table: list[str]) -> tuple[int, ...]:

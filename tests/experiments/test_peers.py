@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from experiments.peer_children import FAILED, NOT_INSTALLED, OK, SCRIPTS, TOO_SLOW, installed, run_script
+from experiments.peer_children import FAILED, NOT_INSTALLED, OK, SCRIPTS, TOO_SLOW, installed, releases_of, run_script
 from experiments.results import chosen, number, read_rows, write_rows
 from experiments.simulate import NORMAL
 
@@ -146,6 +146,27 @@ def _fails(*_arguments: object, **_options: object) -> object:
     return peer_children.subprocess.CompletedProcess([], 1, "", "WARNING: slow\nERROR: No matching distribution\n\n")
 
 
+def test_releases_are_there_before_the_next_one_is_made_and_stay_where_it_fails(
+    job: dict[str, object], tmp_path: Path
+) -> None:
+    script = written(
+        tmp_path,
+        f"import pathlib, sys, time\nsys.path.insert(0, {str(SCRIPTS)!r})\nfrom protocol import serve\n"
+        "def release(job, codes):\n"
+        "    if job['repetition'] == 3:\n"
+        f"        while not pathlib.Path({str(tmp_path / 'go')!r}).exists():\n"
+        "            time.sleep(0.01)\n"
+        "        raise ValueError('no more')\n"
+        "    return [codes[:, 0] * 0 + job['repetition']]\n"
+        "serve(release)\n",
+    )
+    made = releases_of(PYTHON, script, {**job, "first": 1, "repetitions": 5}, 60)
+    assert [next(made).releases for _ in range(2)] == [[[[1.0] * 4]], [[[2.0] * 4]]]
+    (tmp_path / "go").touch()
+    (last,) = made
+    assert (last.status, last.reason, last.releases) == (FAILED, "ValueError: no more", [])
+
+
 # Measures
 
 
@@ -254,13 +275,15 @@ def test_every_system_has_its_script_and_the_others_their_versions() -> None:
 
 @pytest.fixture
 def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
-    """Scripts that a full run of one workload and two rounds starts, and whether with a delta; they answer at once."""
+    """Scripts that a full run of one workload asks for two releases, and whether with a delta; they answer at once."""
     started: list[tuple[str, bool]] = []
 
-    def answer(_python: Path, script: Path, job: dict[str, object], _limit: float) -> peer_children.Outcome:
-        started.append((script.name, job["delta"] is not None))
-        release = [[2.0 + len(started)] * 4 for _ in job["tables"]]  # type: ignore[attr-defined]
-        return peer_children.Outcome(OK, releases=[release], seconds=1.0, processor=1.0, megabytes=1.0)
+    def answer(_python: Path, script: Path, job: dict[str, object], _limit: float) -> Iterator[peer_children.Outcome]:
+        for at in range(job["first"], job["repetitions"]):  # type: ignore[call-overload]
+            started.append((script.name, job["delta"] is not None))
+            release = [[2.0 + len(started)] * 4 for _ in job["tables"]]  # type: ignore[attr-defined]
+            (Path(str(job["measurements"])) / f"{at}.json").touch()
+            yield peer_children.Outcome(OK, releases=[release], seconds=1.0, processor=1.0, megabytes=1.0)
 
     class Two:
         name, data, codes = "Adult", "file", pd.DataFrame({"a": [0, 1], "b": [0, 1]})
@@ -270,7 +293,7 @@ def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str
             return np.ones((2, 2))
 
     monkeypatch.setenv("PRIVCUBE_PEERS", str(tmp_path / "peers"))
-    monkeypatch.setattr(peers_full, "run_script", answer)
+    monkeypatch.setattr(peers_full, "releases_of", answer)
     monkeypatch.setattr(peers_full, "dataset", lambda _name: Two())
     monkeypatch.setattr(peers_full, "CASES", (("Adult", "Q2"),))
     monkeypatch.setattr(peers_full, "ROUNDS", 2)
@@ -303,6 +326,6 @@ def test_a_full_run_goes_on_where_the_last_one_ended(asked_for: list[tuple[str, 
 def test_noisy_answers_that_were_not_kept_are_made_again(asked_for: list[tuple[str, bool]], tmp_path: Path) -> None:
     peers_full.run(tmp_path, quick=False)
     asked_for.clear()
-    shutil.rmtree(tmp_path / "peers" / "runs" / "Adult-Q2" / "measured-pure-1")
+    (tmp_path / "peers" / "runs" / "Adult-Q2" / "measured-pure" / "1.json").unlink()
     peers_full.run(tmp_path, quick=False)
     assert asked_for == [("run_privcube.py", False)]
