@@ -191,6 +191,7 @@ def test_the_planner_is_believed_only_where_not_all_pairs_are_compared(monkeypat
 def test_longer_columns_leave_fewer_of_them_to_be_compared() -> None:
     short, long = ([[at] * rows for at in range(30)] for rows in (1, 9))
     assert blocks.compared_columns(long, 9 * 100) == blocks.compared_columns(short, 100)
+    assert blocks.compared_columns([[3]], 100) == [0]
     assert len(blocks.compared_columns(long, 100)) < len(blocks.compared_columns(short, 100)) < 30
 
 
@@ -231,3 +232,5 @@ def test_a_gram_bundle_may_have_as_many_coordinates_as_its_limit(monkeypatch: py
     monkeypatch.setattr("privcube.model.noise.bundles.MOST_COORDINATES", 5)
     with pytest.raises(errors.PlanError, match="at most 5 coordinates"):
         GramLayout.of(Frame.natural(workload), groups)
+    with pytest.raises(errors.PlanError, match="two or more different groups"):
+        GramLayout.of(Frame.natural(workload), [(a,)])

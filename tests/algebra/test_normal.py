@@ -76,6 +76,8 @@ def test_an_unknown_sign_is_refused() -> None:
             operation(one, unknown)
     with pytest.raises(ArithmeticError):
         at.root(unknown)
+    with pytest.raises(ArithmeticError, match="the sign of a number"):
+        at.over(one, Interval(Decimal(0), Decimal(1)))
 
 
 @pytest.mark.parametrize("digits", [1, 10, 50, 200])
@@ -91,6 +93,10 @@ def test_pi_holds_with_few_bits_beyond_those_kept(monkeypatch: pytest.MonkeyPatc
     for bits in range(20, 140):
         low, high = directed._pi.__wrapped__(bits)
         assert low <= mpmath.pi * mpmath.mpf(2) ** bits <= high <= low + 16
+    monkeypatch.setattr(directed, "_GUARD", 4)
+    for bits in range(20, 140):
+        low, high = directed._pi.__wrapped__(bits)
+        assert low <= mpmath.pi * mpmath.mpf(2) ** bits <= high
 
 
 @pytest.mark.parametrize("digits", [12, 40, 120])

@@ -354,6 +354,15 @@ def test_brute_force_finds_the_price_of_gram_bundles(name: str) -> None:
         assert brute_force._gram_price(made, [column]) + rest == privacy_cost(made)
 
 
+def test_brute_force_needs_the_total_of_a_gram_bundle() -> None:
+    made = MADE["Gram"]()
+    (column, *_) = answers_of_records(made)
+    total = next(at for at, group in enumerate(made.groups) if not group)
+    (bundle,) = [bundle for bundle in made.noised_together if total in bundle]
+    with pytest.raises(PlanError, match="the total among the groups"):
+        brute_force._trace(made, [group for group in bundle if group != total], column)
+
+
 @pytest.mark.parametrize("factor", [-1, 2, 0])
 def test_brute_force_refuses_matrices_of_a_record_that_are_not_of_rank_1(factor: int) -> None:
     made = MADE["Gram"]()

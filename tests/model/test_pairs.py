@@ -336,6 +336,20 @@ def test_the_second_price_rounds_up_and_counts_alike_axes(
     assert privacy_cost(made) > guarantee.capacity  # each group at its own worst
 
 
+def test_moves_of_alike_axes_in_l1() -> None:
+    """Cells move by 2, contrasts as well, half of their squared move; both in one group are not priced so."""
+    cells, contrasts = (
+        [second.Meets(axis, 1, Fraction(1), s, s) for axis in (0, 1)] for s in (Fraction(0), Fraction(-1))
+    )
+    for parts in (cells, contrasts):
+        noised = [second.Noised([[part]], Fraction(3), Fraction(6)) for part in parts]
+        found = second._alike(noised, squares=False)
+        assert found is not None
+        assert second._largest(*found) == 12
+    both = [second.Noised([[cells[0], contrasts[1]]], Fraction(3), Fraction(12))]
+    assert second._alike(both, squares=False) is None
+
+
 def test_many_alike_attributes_are_priced() -> None:
     """2^40 pairs: too many to go through, but only 41 numbers of attributes that differ."""
     schema = Schema.from_sizes({f"a{at}": 2 for at in range(40)})

@@ -144,6 +144,21 @@ def test_zero_is_drawn_with_one_sign_only(monkeypatch: pytest.MonkeyPatch) -> No
     assert sum(tried) >= 2_000
 
 
+def test_draws_lie_in_their_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From K m on, so that what is proposed is never less likely than what is kept: no exponent is below 0."""
+    seen: list[np.ndarray] = []
+
+    def kept(value: np.ndarray, cell: np.ndarray, variance: Fraction, coarse: int, source: object) -> np.ndarray:
+        seen.extend([value // _grid(variance)[1] - cell, value])
+        return np.ones(len(value), dtype=bool)
+
+    monkeypatch.setattr(wide, "_kept", kept)
+    drawn = wide.wide_gaussian(Fraction(10**12), 1_000, system_words)
+    assert not seen[0].any()
+    assert len(set((seen[1] % 2).tolist())) == 2
+    assert set(np.abs(drawn).tolist()) <= set(seen[1].tolist())
+
+
 @pytest.mark.parametrize("coarse", [4, 64])
 def test_tails_of_coarse_draws_at_more_bits(coarse: int) -> None:
     """Those that are worked out one by one: P(K >= k) of weights exp(-k^2 / 2c), k >= 0."""

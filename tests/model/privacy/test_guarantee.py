@@ -180,3 +180,9 @@ def test_the_kind_of_noise() -> None:
     assert ZCDP(1).noise == "discrete_gaussian"
     assert ApproxDP(1, "1e-6", calibration="exact").noise == "rounded_gaussian"
     assert ApproxDP(1, "1e-6", calibration="zcdp").noise == "discrete_gaussian"
+
+
+def test_the_currency_of_costs() -> None:
+    assert (PureDP(1).currency, ZCDP(1).currency) == ("epsilon", "rho")
+    assert ApproxDP(1, "1e-6", calibration="exact").currency == "mu^2"
+    assert ApproxDP(1, "1e-6", calibration="zcdp").currency == "rho"
