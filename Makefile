@@ -115,7 +115,7 @@ MUTANTS ?= 1
 attack: $(VENV)/.attack
 	PRIVCUBE_ATTACK=$(ATTACK) PRIVCUBE_KILLS=$(KILLS) PRIVCUBE_AUDIT_SCHEMAS=75 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
 	  tests/attack tests/noise tests/model/documents/test_spec_fuzz.py tests/cli/test_neighbors.py tests/cli/test_kills.py tests/ledger \
-	  tests/released/artifact/test_every_byte.py tests/released/artifact/test_hostile.py tests/planning/test_any_schema.py
+	  tests/released/artifact/test_every_byte.py tests/released/artifact/test_parquet_footer.py tests/released/artifact/test_hostile.py tests/planning/test_any_schema.py
 	PRIVCUBE_MUTANTS=$(MUTANTS) $(BIN)/python tools/mutants.py
 
 experiments: $(VENV)/.development

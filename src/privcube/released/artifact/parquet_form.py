@@ -18,6 +18,7 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from privcube.errors import ArtifactError, Plain
+from privcube.released.artifact.parquet_footer import row_groups
 
 _WRITER: Final = re.compile(r"parquet-cpp-arrow version [0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}")
 _MOST_UNPACKED: Final = 64  # times the size of a file: snappy and the encodings in use stay far below
@@ -36,8 +37,12 @@ def read_parquet(content: bytes, form: bytes, subject: str) -> Reading:
     In this thread alone: another may still hold on to the bytes when Python ends, which then aborts the process.
     """
     try:
+        groups = row_groups(content)
         with _opened(form) as own, _opened(content) as file:
             _require_form(file, own, len(content), subject)
+            if groups != row_groups(form):
+                expected = "the row groups and compression in use"
+                raise ArtifactError(subject, expected=expected, given=Plain("different ones"))
             read = file.read(use_threads=False)
             longest = _longest_text(own.read(use_threads=False))
             if any(mine > most for mine, most in zip(_longest_text(read), longest, strict=True)):
@@ -62,16 +67,9 @@ def _require_form(file: Any, own: Any, size: int, subject: str) -> None:
         raise ArtifactError(subject, expected=wanted, given=Plain("different ones"))
     if footer.metadata is not None or not _WRITER.fullmatch(footer.created_by or ""):
         raise ArtifactError(subject, expected="no metadata but the name of the library", given=Plain("more"))
-    if _layout(footer) != _layout(expected):
-        raise ArtifactError(subject, expected="the row groups and compression in use", given=Plain("different ones"))
     unpacked = sum(footer.row_group(at).total_byte_size for at in range(footer.num_row_groups))
     if not 0 <= unpacked <= _MOST_UNPACKED * size:
         raise ArtifactError(subject, expected="data in proportion to the file", given=Plain("far more"))
-
-
-def _layout(footer: Any) -> list[tuple[Any, ...]]:
-    groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
-    return [(group.num_rows, *(group.column(at).compression for at in range(footer.num_columns))) for group in groups]
 
 
 def _longest_text(table: Any) -> list[int]:
