@@ -48,8 +48,11 @@ demo: $(VENV)/.runtime
 	@$(BIN)/privcube demo privcube-demo
 
 # Chromium opens pages in tests, which fail without it; R reads a release in one test, which is skipped without it.
+# PostgreSQL comes as a wheel for Python 3.11 and 3.12, and from the system for later ones.
 $(VENV)/.programs: $(BIN)/python
 	@missing=; command -v chromium >/dev/null || missing="chromium fonts-dejavu-core"; command -v Rscript >/dev/null || missing="$$missing r-base-core"; \
+	$(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))' || command -v initdb >/dev/null || \
+	  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "installing $$missing for tests"; export DEBIAN_FRONTEND=noninteractive; \
 	  apt-get update -qq >/dev/null 2>&1; \

@@ -1,6 +1,6 @@
 """Sources in databases: a real PostgreSQL server, started once per test process, and DuckDB files read through SQL.
 
-The server comes from the `pgserver` wheel. As PostgreSQL does not run as root, root's tests run a copy of it as nobody,
+As PostgreSQL does not run as root, root's tests run it as nobody, and a copy of it where it comes from a wheel,
 whatever the permissions of the checkout are. A shell waits beside the server and ends it when the test process is gone,
 however that happens.
 """
@@ -8,7 +8,6 @@ however that happens.
 from __future__ import annotations
 
 import atexit
-import importlib.util
 import os
 import pwd
 import shutil
@@ -25,6 +24,7 @@ from urllib.parse import quote
 import duckdb
 import psycopg
 from factories import Columns, Source, arrow_table
+from postgresql_programs import in_wheel, of_system, wheel
 
 PASSWORD = "s3cret/p@ss"
 TYPES = {
@@ -75,21 +75,19 @@ class Server:
         self._cleaner.wait(600)
 
     def _programs(self) -> tuple[Path, dict[str, Any]]:
-        found = importlib.util.find_spec("pgserver")
-        assert found is not None
-        assert found.origin is not None
-        packages = Path(found.origin).parents[1]
+        packages = wheel()
         as_user: dict[str, Any] = {}
         if os.geteuid() == 0:
             nobody = pwd.getpwnam("nobody")
-            for name in ("pgserver", "pgserver.libs"):
-                if (packages / name).exists():
-                    shutil.copytree(packages / name, self.folder / name)
             self.folder.chmod(0o755)
             os.chown(self.data, nobody.pw_uid, nobody.pw_gid)
-            packages = self.folder
             as_user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        return packages / "pgserver" / "pginstall" / "bin", as_user
+            if packages is not None:
+                for name in ("pgserver", "pgserver.libs"):
+                    if (packages / name).exists():
+                        shutil.copytree(packages / name, self.folder / name)
+                packages = self.folder
+        return of_system() if packages is None else in_wheel(packages), as_user
 
     def _await(self) -> None:
         while True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -11,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from postgresql_programs import in_wheel, of_system, wheel
 
 
 def quick_folder() -> Path:
@@ -22,10 +23,8 @@ def quick_folder() -> Path:
 @contextmanager
 def running() -> Iterator[tuple[str, Callable[[], None]]]:
     """A server: its URL, and a way to crash it and start it again."""
-    found = importlib.util.find_spec("pgserver")
-    assert found is not None, "pgserver is one of the development tools"
-    assert found.origin is not None
-    programs = Path(found.origin).parent / "pginstall" / "bin"
+    packages = wheel()
+    programs = of_system() if packages is None else in_wheel(packages)
     home = quick_folder()
     data = home / "data"
     other: dict[str, Any] = {}
