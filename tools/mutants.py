@@ -834,7 +834,7 @@ def _server(modules: Iterable[str]) -> Iterator[None]:
     if SERVED not in modules:
         yield
         return
-    sys.path.insert(0, str(PROJECT))
+    sys.path[:0] = [str(PROJECT), str(PROJECT / "tests" / "every_engine")]
     from tests.ledger.postgresql_server import running
 
     with running() as (url, _):
