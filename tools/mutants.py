@@ -128,7 +128,7 @@ KILLERS: Final[dict[str, tuple[str, ...]]] = {
         )
         for module in ("account", "durable", "names", "sqlite")
     },
-    "sensitive/ledger/postgresql.py": ("ledger/test_databases.py", "ledger/test_stores.py"),
+    "sensitive/ledger/postgresql.py": ("ledger/test_databases.py", "ledger/test_stores.py", "ledger/test_names.py"),
 }
 SERVED: Final = "sensitive/ledger/postgresql.py"  # its tests need a server, which is started once for all mutants
 
