@@ -78,7 +78,9 @@ def releases_of(python: Path, script: Path, job: Mapping[str, object], limit: fl
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-        if child.returncode == -signal.SIGXCPU:
+        if child.returncode == -signal.SIGKILL:
+            yield Outcome(FAILED, "ended by the operating system, as a rule for using up the memory")
+        elif child.returncode == -signal.SIGXCPU:
             yield Outcome(TOO_SLOW, f"not done within {job['processor_limit']} s of the processor")
         elif child.returncode or not known:
             reason = _last_line(said.read_text(encoding="utf-8", errors="replace"))

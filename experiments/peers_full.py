@@ -5,7 +5,8 @@ release is a row of peer-releases.csv, written as soon as it is there, so that a
 up again, on another machine, too: what has a row is not done again, unless the system has another version. Delete rows
 to do them again. What mbi needs, the noisy answers of privcube, is kept in the folder `runs` beside the environments of
 the systems (`peer_children`); where it is missing, privcube's release is made again. A release that takes more than
-LIMIT seconds is the last one that is tried. Writes peer-releases.csv, and what the study `peers` writes.
+LIMIT seconds is the last one that is tried, and what failed with one guarantee is not tried with the other. Writes
+peer-releases.csv, and what the study `peers` writes.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ def _filled(
     if all(there) or any(status != OK for status in own.values()):
         return
     first, outcomes = there.index(False), iter([outcome])
-    if outcome.status == OK:
+    other = [row["reason"] for each in GUARANTEES for row in _own(case, each, peer, known) if row["status"] != OK]
+    if other:
+        outcomes = iter([Outcome(LEFT_OUT, f"not tried, as with the other guarantee it was {other[0]}")])
+    elif outcome.status == OK:
         answers.mkdir(exist_ok=True)
         job = case.job(kind, repetitions=ROUNDS, measurements=str(answers), first=first)
         outcomes = releases_of(python, SCRIPTS / peer.script, job, LIMIT)

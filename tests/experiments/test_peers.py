@@ -11,7 +11,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from experiments.peer_children import FAILED, NOT_INSTALLED, OK, SCRIPTS, TOO_SLOW, installed, releases_of, run_script
+from experiments.peer_children import (
+    FAILED,
+    LEFT_OUT,
+    NOT_INSTALLED,
+    OK,
+    SCRIPTS,
+    TOO_SLOW,
+    installed,
+    releases_of,
+    run_script,
+)
 from experiments.results import chosen, number, read_rows, write_rows
 from experiments.simulate import NORMAL
 
@@ -104,6 +114,12 @@ def test_a_script_that_raises_has_failed_with_its_message(job: dict[str, object]
 def test_a_script_that_writes_nothing_has_failed(job: dict[str, object], tmp_path: Path) -> None:
     outcome = run_script(PYTHON, written(tmp_path, "pass\n"), job, 30)
     assert (outcome.status, outcome.reason) == (FAILED, "ended with code 0")
+
+
+def test_a_script_that_is_killed_says_why_that_may_be(job: dict[str, object], tmp_path: Path) -> None:
+    script = written(tmp_path, "import os\nos.kill(os.getpid(), 9)\n")
+    outcome = run_script(PYTHON, script, job, 30)
+    assert (outcome.status, outcome.reason[:29]) == (FAILED, "ended by the operating system")
 
 
 def test_a_script_that_takes_too_long_is_ended_with_all_that_it_started(job: dict[str, object], tmp_path: Path) -> None:
@@ -321,6 +337,23 @@ def test_a_full_run_goes_on_where_the_last_one_ended(asked_for: list[tuple[str, 
     assert sorted(asked_for) == [*[("run_mbi.py", False)] * 2, *[("run_mbi.py", True)] * 2, ("run_opendp.py", False)]
     assert len(read_rows(tmp_path / peers_full.RELEASES)) == every
     assert all(row["versions"] != "mbi==1" for row in read_rows(tmp_path / peers_full.RELEASES))
+
+
+def test_what_failed_with_one_guarantee_is_not_tried_with_the_other(
+    asked_for: list[tuple[str, bool]], tmp_path: Path
+) -> None:
+    peers_full.run(tmp_path, quick=False)
+    rows = [row for row in read_rows(tmp_path / peers_full.RELEASES) if row["system"] != "OpenDP"]
+    (pure, *_) = [row for row in read_rows(tmp_path / peers_full.RELEASES) if row["system"] == "OpenDP"]
+    write_rows(tmp_path / peers_full.RELEASES, [*rows, pure | {"status": FAILED, "reason": "ended"}])
+    asked_for.clear()
+    peers_full.run(tmp_path, quick=False)
+    assert not asked_for
+    found = chosen(read_rows(tmp_path / "peers.csv"), system="OpenDP")
+    assert [(row["status"], row["reason"]) for row in found] == [
+        (FAILED, "ended"),
+        (LEFT_OUT, "not tried, as with the other guarantee it was ended"),
+    ]
 
 
 def test_noisy_answers_that_were_not_kept_are_made_again(asked_for: list[tuple[str, bool]], tmp_path: Path) -> None:
