@@ -243,7 +243,9 @@ def test_a_hostile_query_is_refused_and_changes_nothing(
     with pytest.raises(DataError) as caught:
         counted(made, hostile)
     assert made.contents() == before
-    assert str(caught.value).startswith(("query of ", "Spark query: ", "Spark: "))
+    # Before version 16 of PostgreSQL, a transaction for reading only may make large objects; it is undone at its end.
+    undone = ("column 'b'",) if "lo_from_bytea" in query else ()
+    assert str(caught.value).startswith(("query of ", "Spark query: ", "Spark: ", *undone))
     assert_no_canary(everything_said(caught.value) + surroundings.said())
 
 

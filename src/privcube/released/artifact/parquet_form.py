@@ -37,10 +37,9 @@ def read_parquet(content: bytes, form: bytes, subject: str) -> Reading:
     In this thread alone: another may still hold on to the bytes when Python ends, which then aborts the process.
     """
     try:
-        groups = row_groups(content)
         with _opened(form) as own, _opened(content) as file:
             _require_form(file, own, len(content), subject)
-            if groups != row_groups(form):
+            if row_groups(content) != row_groups(form):
                 expected = "the row groups and compression in use"
                 raise ArtifactError(subject, expected=expected, given=Plain("different ones"))
             read = file.read(use_threads=False)
