@@ -269,15 +269,21 @@ def test_ages_and_dates_are_drafted_though_some_are_not_available(said: Said, tm
         ["day", *days, "-", "", "?"],
         ["note", *[f"text {number}" for number in range(118)], "", "-"],
         ["known", *["none", "unknown"] * 60],
+        ["stay", *range(90), *range(27), "k.A.", ">99", "?"],
+        ["code", *[f"{number}a" if number % 5 else number for number in range(120)]],
     )
     drafted = _drafted(said, tmp_path)
     assert drafted["age"]["bins"] == list(range(0, 100, 10))
     assert drafted["age"]["raw"] == {"(missing)": ["NA", "n/a", "unknown"]}
     assert (drafted["day"]["dates"]["first"], drafted["day"]["raw"]) == ("2024-01", {"(missing)": ["-", "?"]})
     assert {own["missing"] for own in (drafted["age"], drafted["day"])} == {"category"}
-    assert drafted.keys() == {"age", "day", "known"}
+    assert drafted.keys() == {"age", "day", "known", "stay"}
+    assert (drafted["stay"]["raw"], drafted["stay"]["other"]) == ({"(missing)": ["?"]}, "category")
+    assert drafted["age"]["other"] == "refuse"
     assert drafted["known"]["values"] == ["none", "unknown"]
-    assert "age: 3 missing\n" in said("check", "spec.toml")
+    told = said("check", "spec.toml")
+    assert "age: 3 missing\n" in told
+    assert "stay: 1 missing, 2 undeclared\n    most often '>99' (1), 'k.A.' (1)\n" in told
 
 
 def test_a_file_without_a_header_is_recognized_by_its_columns(said: Said, tmp_path: Path) -> None:

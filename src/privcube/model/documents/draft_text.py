@@ -35,7 +35,10 @@ _ALIKE: Final = """\
 # decide: some values occurred in other letters or with blanks around them; `trim` and `case` count them together.
 """
 _GONE: Final = """\
-# decide: do the texts under `raw` mean that the value is missing? They are what was neither a number nor a date.
+# decide: do the texts under `raw` mean that the value is missing?
+"""
+_ODD: Final = """\
+# decide: some texts are neither a number nor a date, and count as (other); `privcube check` names them.
 """
 _END: Final = """\
 [workload]
@@ -102,7 +105,8 @@ def _question(attribute: Attribute) -> str:
 
 
 def _cleaning(attribute: Attribute) -> str:
-    return _ALIKE if attribute.case == "fold" else _GONE if attribute.raw else ""
+    alike, odd = attribute.case == "fold", attribute.values is None and attribute.other == "category"
+    return alike * _ALIKE + bool(attribute.raw) * _GONE + odd * _ODD
 
 
 def _quoted(name: str) -> str:

@@ -30,6 +30,7 @@ _MOST_VALUES: Final = 100
 _MOST_IN_A_ROW: Final = 30  # whole numbers that are values of their own; more, such as ages, become intervals
 _LOOKED_AT: Final = 1_000  # texts of a column, the most frequent ones
 _BINS: Final = 10
+_NEARLY_ALL: Final = 0.9  # of the texts of a column of numbers or dates are some
 _NAMED: Final = 3  # columns, where none can be drafted
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
@@ -51,7 +52,8 @@ _NAMES_PEOPLE: Final = re.compile(
 class Told:
     """What a column says: its frequent texts, how many different ones there are, and whether values are missing.
 
-    `gone` are texts that stand for a missing value, such as n/a among numbers; they are not among `texts`.
+    `gone` are texts that stand for a missing value, such as n/a among numbers, and `odd` are others among numbers or
+    dates; neither are among `texts`.
     """
 
     texts: tuple[str, ...]
@@ -60,17 +62,27 @@ class Told:
     records: int
     has_missing: bool
     gone: tuple[str, ...] = ()
+    odd: tuple[str, ...] = ()
 
     @property
     def nearly_unique(self) -> bool:
         """Whether hardly any text occurs twice, as in identifiers."""
         return self.different >= max(20, 0.9 * self.records)
 
-    def without_gone(self) -> Told:
-        """The same, with texts that usually stand for a missing value told apart."""
-        gone = tuple([text for text in self.texts if text.strip().casefold() in MEANS_MISSING])
-        left = tuple([text for text in self.texts if text not in gone])
-        return replace(self, texts=left, different=self.different - len(gone), has_missing=True, gone=gone)
+    def measured(self, kind: ColumnKind) -> Told:
+        """The same, with the few texts told apart that are neither numbers nor dates where nearly all others are."""
+        shapes = _FORMS.values() if _may_be_dates(kind) else ()
+        fitting = [tuple(filter(shape.fullmatch, self.texts)) for shape in shapes]
+        fitting.append(tuple([text for text in self.texts if _is_number(text, kind)]))
+        texts = max(fitting, key=len)
+        if len(texts) < _NEARLY_ALL * len(self.texts):
+            return self
+        rest = tuple([text for text in self.texts if text not in set(texts)])
+        gone = tuple([text for text in rest if text.strip().casefold() in MEANS_MISSING])
+        odd = tuple([text for text in rest if text not in gone])
+        missing = self.has_missing or bool(gone)
+        left = self.different - len(rest)
+        return replace(self, texts=texts, different=left, has_missing=missing, gone=gone, odd=odd)
 
 
 @dataclass(frozen=True)
@@ -132,12 +144,14 @@ def _told(inquiry: Inquiry, kinds: dict[str, ColumnKind]) -> dict[str, Told]:
 def _attribute(inquiry: Inquiry, name: str, kind: ColumnKind, told: Told) -> Attribute:
     """The attribute, or an error that does not pass on what the schema says of a value.
 
-    Texts such as n/a are missing values where all others are dates, or many different numbers.
+    Where nearly all texts are dates, or many different numbers, n/a and the like are missing, and the rest is (other).
     """
-    known = told.without_gone()
-    if known.gone and known.texts and (measured := _bins_or_months(inquiry, name, kind, known)) is not None:
-        return replace(measured, raw=((MISSING, known.gone),))
-    return _bins_or_months(inquiry, name, kind, told) or _listed(name, kind, told)
+    known = told.measured(kind)
+    found = _bins_or_months(inquiry, name, kind, known)
+    if found is None:
+        return _listed(name, kind, told)
+    raw = ((MISSING, known.gone),) if known.gone else ()
+    return replace(found, raw=raw, other="category" if known.odd else found.other)
 
 
 def _bins_or_months(inquiry: Inquiry, name: str, kind: ColumnKind, told: Told) -> Attribute | None:
@@ -152,7 +166,7 @@ def _bins_or_months(inquiry: Inquiry, name: str, kind: ColumnKind, told: Told) -
     form = _form(kind, told.texts)
     if form is not None and (many or kind in ("timestamp", "instant") or form == "iso"):
         return _by_month(inquiry, name, kind, form, missing)
-    numbers = all(map(_NUMBER.fullmatch, _with_points(told.texts) if kind == "comma" else told.texts))
+    numbers = all(_is_number(text, kind) for text in told.texts)
     if numbers and (many or _in_a_row(told.texts)):
         source, dialect = inquiry.opened([name])
         ((low, high),) = inquiry.rows(numbers_between(source, name, kind, dialect))
@@ -166,7 +180,8 @@ def _listed(name: str, kind: ColumnKind, told: Told) -> Attribute:
     """The attribute with the values that occur, once each."""
     subject = f"column {name!r}"
     missing: Policy = "category" if told.has_missing else "refuse"
-    if told.different > _MOST_VALUES and kind == "text" and all(map(_NUMBER.fullmatch, _with_points(told.texts))):
+    with_comma = [text for text in told.texts if _is_number(text, "comma")]
+    if told.different > _MOST_VALUES and kind == "text" and len(with_comma) >= _NEARLY_ALL * len(told.texts):
         raise SchemaError(
             subject,
             expected="a decimal point in its numbers; they seem to have a comma. If so, draft it again with "
@@ -199,8 +214,12 @@ def _spelled_once(told: Told) -> list[str]:
     return [cleaned(texts[0], trim=True, case="exact") for texts in alike.values()]
 
 
-def _with_points(texts: Sequence[str]) -> list[str]:
-    return [text.replace(",", ".", 1) for text in texts]
+def _is_number(text: str, kind: ColumnKind) -> bool:
+    return _NUMBER.fullmatch(text.replace(",", ".", 1) if kind == "comma" else text) is not None
+
+
+def _may_be_dates(kind: ColumnKind) -> bool:
+    return kind not in ("float", "decimal", "boolean")
 
 
 def _in_a_row(texts: Sequence[str]) -> bool:
@@ -213,7 +232,7 @@ def _in_a_row(texts: Sequence[str]) -> bool:
 
 def _form(kind: ColumnKind, texts: Sequence[str]) -> DateFormat | None:
     """How dates are written, if all texts are dates."""
-    if kind in ("float", "decimal", "boolean"):
+    if not _may_be_dates(kind):
         return None
     return next((form for form, shape in _FORMS.items() if all(map(shape.fullmatch, texts))), None)
 
