@@ -108,7 +108,13 @@ def test_the_demo_runs_from_the_installed_package(installed: Path, tmp_path: Pat
     assert _run(installed / "python", "-m", "privcube", "--version", folder=tmp_path).endswith(f"{__version__}\n")
     text = _run(installed / "python", "-c", SHORT_DEMO, folder=tmp_path)
     home = tmp_path / "privcube-demo"
-    assert {file.name for file in home.iterdir()} == {"discharges.csv", "spec.toml", "plan.json", "ledger.db", "out"}
+    assert {file.name for file in home.iterdir()} == {
+        "discharges.csv",
+        "spec.toml",
+        "chosen-plan.json",
+        "ledger.db",
+        "out",
+    }
     for step in ("plan", "release", "verify", "show", "query"):
         assert f"$ privcube {step} privcube-demo/" in text
     assert "Published   privcube-demo/out: 38 tables, 1,089 cells" in text

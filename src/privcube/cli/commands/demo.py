@@ -33,7 +33,7 @@ def demo(folder: str) -> None:
     write_new(home / "spec.toml", EXAMPLE)
     say("  discharges.csv   one row per hospital stay, up to three per patient")
     say("  spec.toml        the attributes, the requested tables, the privacy budget, the ledger")
-    _steps(str(home / "spec.toml"), str(home / "plan.json"), str(home / "out"))
+    _steps(str(home / "spec.toml"), str(home / "chosen-plan.json"), str(home / "out"))
     say()
     say(f"The page of the release, to open in a browser: {home / 'out' / 'index.html'}")
     say()
