@@ -194,7 +194,7 @@ def test_direct_recovery_states_the_variance_of_each_number(queries: Queries, gu
 @pytest.mark.parametrize("queries", ["cells", "prefixes"])
 def test_direct_recovery_states_the_errors_of_sums_of_numbers(queries: Queries, guarantee: pc.PureDP | pc.ZCDP) -> None:
     """Weights on numbers that have no row in common, and on the cells behind the sums of a measure."""
-    days = pc.Measure("m", low=-2, high=7, step=1, knots=[3], missing="category", overflow="category")
+    days = pc.Measure("m", low=-2, high=7, step=1, knots=[3], overflow="category")
     halves = pc.Level("half", groups={"low": list(range(4)), "high": list(range(4, 13))})
     schema = pc.Schema([pc.Attribute("a", size=2), pc.Attribute("x", values=list(range(13)), levels=[halves]), days])
     tables = [("a", pc.Axis("x", queries=queries)), ("a",), ("a", ("x", "half"))]
@@ -203,7 +203,9 @@ def test_direct_recovery_states_the_errors_of_sums_of_numbers(queries: Queries, 
     plan = pc.plan(workload, guarantee, strategy, recovery="direct")
     known, dice = predictor(plan), np.random.default_rng(3)
     drawn = np.repeat(exact_noise_variances(plan), [group_rows(plan.frame, group) for group in plan.groups])
-    asked = list(dict.fromkeys([*workload, *map(cells_of, workload)]))
+    counts = [tuple(own for own in table if own != "m") for table in map(cells_of, workload)]
+    counts = [(*table, pc.Axis("m", queries="count")) for table in dict.fromkeys(counts)]
+    asked = list(dict.fromkeys([*workload, *map(cells_of, workload), *counts]))
     assert len(asked) == 12
     units = [known.recover(asked, unit) for unit in np.eye(plan.rows)]
     for table in asked:

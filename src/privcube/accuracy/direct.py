@@ -36,7 +36,7 @@ PerLevel = Mapping[int, NDArray[Any]]  # per level, how many of its rows every q
 class DirectForm:
     """The predictor (`privcube.accuracy.predictor`) of a plan with direct recovery, for tables of the workload only.
 
-    Beside each table of sums it knows the one with the cells of the measure, which has the same groups.
+    Beside each table of sums it knows the cells of the measure and their count, from the same groups.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -44,7 +44,7 @@ class DirectForm:
 
     def determines(self, table: Table) -> bool:
         """Whether a table is in the workload, or has the cells of a measure of which one of the workload has sums."""
-        return table in self._used_by
+        return table in self._used_by or cells_of(table) in self._used_by
 
     def mean_variances(self) -> Floats:
         """For every table of the workload, the mean variance of its numbers."""
@@ -54,7 +54,7 @@ class DirectForm:
 
     def variances(self, table: Table) -> Floats:
         """The variance of every number of a table."""
-        used = self._used_by[table]
+        used = self._used(table)
         return np.asarray(
             sum(rows * self._drawn[group] for group, rows in zip(used, self._rows(table, used), strict=True))
         )
@@ -70,7 +70,7 @@ class DirectForm:
 
     def errors(self, table: Table) -> TableErrors:
         """The errors of the numbers of a table."""
-        used = self._used_by[table]
+        used = self._used(table)
         alike = all(np.ptp(rows) == 0 for rows in self._rows(table, used))
         variances = self.variances(table)
 
@@ -83,7 +83,7 @@ class DirectForm:
 
     def query_law(self, table: Table, weights: Floats) -> ErrorLaw:
         """The law of the error of a sum of weights times the numbers of a table; no two of different ranges."""
-        used, frame = self._used_by[table], self._plan.frame
+        used, frame = self._used(table), self._plan.frame
         others = tuple(at for at, entry in enumerate(table) if not (isinstance(entry, Axis) and entry.is_ranged))
         if np.count_nonzero(np.any(weights != 0, axis=others)) > 1:
             raise QueryError("query", expected="numbers of a single range, because direct recovery adds up each alone")
@@ -110,8 +110,8 @@ class DirectForm:
             table: _added_up(
                 frame,
                 table,
-                [groups[number] for number in self._used_by[table]],
-                [answers[ends[number] : ends[number + 1]] for number in self._used_by[table]],
+                [groups[number] for number in self._used(table)],
+                [answers[ends[number] : ends[number + 1]] for number in self._used(table)],
             )
             for table in told(sources, RECOVERING, progress)
         }
@@ -119,6 +119,10 @@ class DirectForm:
     def _rows(self, table: Table, used: Sequence[int]) -> list[Floats]:
         """For each of these groups, how many of its rows each number of a table adds up."""
         return _added_rows(self._plan.frame, table, [self._groups[number] for number in used], {})
+
+    def _used(self, table: Table) -> Sequence[int]:
+        """The groups that a table is added up from."""
+        return self._used_by[table if table in self._used_by else cells_of(table)]
 
     @cached_property
     def _used_by(self) -> dict[Table, Sequence[int]]:

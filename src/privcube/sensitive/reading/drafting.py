@@ -30,6 +30,7 @@ _MOST_IN_A_ROW: Final = 30  # whole numbers that are values of their own; more, 
 _LOOKED_AT: Final = 1_000  # texts of a column, the most frequent ones
 _BINS: Final = 10
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+DRESSED: Final = re.compile(r"[+-]?[$€£]? ?([0-9]{1,3}([,.' ][0-9]{3})+|[0-9]+)([.,][0-9]*)?( ?[%$€£])?")
 _WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _TIME: Final = r"([ T].*)?"
 _FORMS: Final[dict[DateFormat, re.Pattern[str]]] = {
@@ -132,6 +133,12 @@ def _attribute(inquiry: Inquiry, name: str, kind: ColumnKind, told: Told) -> Att
             expected="a decimal point in its numbers; they seem to have a comma. If so, draft it again with "
             '`privcube init --decimal ,`, which writes decimal = "," into [data]',
         )
+    if many and kind == "text" and 2 * sum(map(_is_number, told.texts)) > len(told.texts):
+        raise SchemaError(
+            subject,
+            expected="plain numbers throughout: no signs of thousands, percent or money, and nothing but numbers. "
+            'Without them, or where `other` and `missing` are "category", declare bins, or [[measures]] for its sums',
+        )
     if many:
         what = "an identifier or free text" if nearly_unique else "free text"
         raise SchemaError(
@@ -151,6 +158,10 @@ def _in_a_row(texts: Sequence[str]) -> bool:
         return False
     numbers = set(map(int, texts))
     return 2 * len(numbers) > max(numbers) - min(numbers)
+
+
+def _is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None or DRESSED.fullmatch(text) is not None
 
 
 def _form(kind: ColumnKind, texts: Sequence[str]) -> DateFormat | None:
