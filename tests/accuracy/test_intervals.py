@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,8 +21,9 @@ from privcube.accuracy.moments import (
     log_moments,
 )
 from privcube.accuracy.predictor import predictor
-from privcube.errors import PlanError
+from privcube.errors import PlanError, QueryError
 from privcube.model.groups import group_rows
+from privcube.model.measures.asked import cells_of
 from privcube.model.workload import Queries
 from privcube.planning.steps import with_bundles
 
@@ -186,6 +188,54 @@ def test_direct_recovery_states_the_variance_of_each_number(queries: Queries, gu
         matrix = np.array([unit[table].ravel() for unit in units])
         np.testing.assert_allclose(known.variances(table).ravel(), drawn @ matrix**2, rtol=1e-9)
         assert known.variances(table).mean() == pytest.approx(mean, rel=1e-9)
+
+
+@pytest.mark.parametrize("guarantee", [pc.PureDP(8), pc.ZCDP(1)], ids=["pure", "zcdp"])
+@pytest.mark.parametrize("queries", ["cells", "prefixes"])
+def test_direct_recovery_states_the_errors_of_sums_of_numbers(queries: Queries, guarantee: pc.PureDP | pc.ZCDP) -> None:
+    """Weights on numbers that have no row in common, and on the cells behind the sums of a measure."""
+    days = pc.Measure("m", low=-2, high=7, step=1, knots=[3], overflow="category")
+    halves = pc.Level("half", groups={"low": list(range(4)), "high": list(range(4, 13))})
+    schema = pc.Schema([pc.Attribute("a", size=2), pc.Attribute("x", values=list(range(13)), levels=[halves]), days])
+    tables = [("a", pc.Axis("x", queries=queries)), ("a",), ("a", ("x", "half"))]
+    workload = pc.Workload.tables(schema, tables).with_sums()
+    strategy = "marginals" if queries == "cells" else "hierarchy"
+    plan = pc.plan(workload, guarantee, strategy, recovery="direct")
+    known, dice = predictor(plan), np.random.default_rng(3)
+    drawn = np.repeat(exact_noise_variances(plan), [group_rows(plan.frame, group) for group in plan.groups])
+    counts = [tuple(own for own in table if own != "m") for table in map(cells_of, workload)]
+    counts = [(*table, pc.Axis("m", queries="count")) for table in dict.fromkeys(counts)]
+    asked = list(dict.fromkeys([*workload, *map(cells_of, workload), *counts]))
+    assert len(asked) == 12
+    units = [known.recover(asked, unit) for unit in np.eye(plan.rows)]
+    for table in asked:
+        assert known.determines(table)
+        shape = known.variances(table).shape
+        matrix = np.array([unit[table].ravel() for unit in units])
+        np.testing.assert_allclose(known.variances(table).ravel(), drawn @ matrix**2, rtol=1e-9)
+        weights = dice.normal(size=shape)
+        if any(pc.Axis.of(entry).is_ranged for entry in table):
+            with pytest.raises(QueryError, match="a single range"):
+                known.query_law(table, weights)
+            weights[:, 1:] = 0
+        law = known.query_law(table, weights)
+        assert law.variance == pytest.approx(drawn @ (matrix @ weights.ravel()) ** 2, rel=1e-9)
+        over = tuple(at for at, entry in enumerate(table) if at != 1 and pc.Axis.of(entry).queries == "cells")
+        margin = tuple(entry for at, entry in enumerate(table) if at not in over)
+        sums = matrix.reshape(-1, *shape).sum(axis=tuple(1 + at for at in over), keepdims=True)
+        variances, covariances = known.margin_errors(table, margin)
+        summed = np.tensordot(drawn, sums**2, axes=1)
+        np.testing.assert_allclose(variances.reshape(summed.shape), summed, rtol=1e-9)
+        np.testing.assert_allclose(covariances, np.tensordot(drawn, matrix.reshape(-1, *shape) * sums, axes=1))
+
+
+def test_direct_recovery_of_bundles_is_refused() -> None:
+    """Its numbers would have rows whose noise depends on each other."""
+    workload = pc.Workload.all_kway(pc.Schema.from_sizes({"a": 2, "b": 3}), 1)
+    plan = pc.plan(workload, pc.PureDP(1), "marginals", recovery="direct")
+    together = tuple(range(len(plan.groups)))
+    with pytest.raises(PlanError, match="noised one by one"):
+        replace(plan, bundles=(together,), shares=(1,))
 
 
 def test_a_bundle_that_hardly_ever_moves_has_no_margin() -> None:

@@ -19,8 +19,8 @@ from tests.attack.test_share_coverage import FEW, MANY, SOME
 import privcube as pc
 from privcube.accuracy.predictor import predictor
 from privcube.model.measurements import Measurements
+from privcube.model.measures.asked import cells_of
 from privcube.model.measures.measure import measure_of
-from privcube.released.means import cells_of
 from privcube.released.ratios import ShareErrors
 from privcube.sensitive.gate import SystemNoise, _noise
 

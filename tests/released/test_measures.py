@@ -342,7 +342,7 @@ def test_any_measure_that_records_may_lack_is_published(seed: int, tmp_path: Pat
         values = release.values(table)
         assert np.all(np.isfinite(values.estimate))
         if (axis := measured_axis(table)) is not None:
-            assert (values.means is not None) == (axis.queries == "sum" and release.agrees)
+            assert (values.means is not None) == (axis.queries == "sum")
             lacking = {"missing": "category", "other": "category"}.items() & vars_of(schema[axis.attribute])
             counted = tuple(axis._replace(queries="count") if entry == axis else entry for entry in table)
             assert (counted in workload) == bool(lacking)
@@ -356,19 +356,25 @@ def vars_of(attribute: pc.Attribute) -> set[tuple[str, str]]:
     return {("missing", attribute.missing), ("other", attribute.other)}
 
 
-def test_published_sums_can_be_asked_for_where_their_parts_cannot() -> None:
-    """Direct recovery knows the tables of a workload alone: one number of them, and no mean of two."""
+def test_direct_recovery_has_means_of_the_groups_of_their_sums() -> None:
+    """Also of several numbers of a table; what is no table of the workload is refused."""
     workload = pc.Workload.all_kway(pc.Schema([WARDS, DAYS]), 1).with_sums()
-    release = pc.release(pc.plan(workload, pc.PureDP(1), "marginals", recovery="direct"), STAYS)
+    release = pc.release(pc.plan(workload, EXACT, "marginals", recovery="direct"), STAYS)
+    assert release.table("ward x days")["mean"].tolist() == pytest.approx([123 / 4, 122 / 3], abs=0.1)
+    assert release.mean("days", {"ward": ["surgery", "medicine"]}).estimate == pytest.approx(35, abs=0.1)
+    release = pc.release(pc.plan(workload, pc.PureDP(20), "marginals", recovery="direct"), STAYS)
     shown = release.table("ward x days")
-    found = release.query({"ward": "medicine"}, measure="days")
-    assert found.estimate == pytest.approx(shown["estimate"][1])
+    found, mean = release.query({"ward": "medicine"}, measure="days"), release.mean("days", {"ward": "medicine"})
+    for answer, column in ((found, ""), (mean, "mean_")):
+        assert answer.estimate == pytest.approx(shown[column[:-1] or "estimate"][1])
+        ends = (shown[f"{column}low"][1], shown[f"{column}high"][1])
+        assert (answer.low, answer.high) == pytest.approx(ends, rel=0.1)
     assert found.std_error == pytest.approx(shown["std_error"][1])
-    assert (found.low, found.high) == pytest.approx((shown["low"][1], shown["high"][1]))
-    with pytest.raises(errors.QueryError, match="a single cell"):
-        release.query({"ward": ["surgery", "medicine"]}, measure="days")
+    both = release.query({"ward": ["surgery", "medicine"]}, measure="days")
+    assert both.estimate == pytest.approx(shown["estimate"].sum())
+    assert both.std_error == pytest.approx(np.linalg.norm(shown["std_error"]))
     with pytest.raises(errors.QueryError, match="a table of the workload"):
-        release.mean("days", {"ward": "medicine"})
+        release.mean("days")
 
 
 def test_a_plan_does_not_promise_a_mean_to_within_more_than_its_range() -> None:

@@ -100,7 +100,7 @@ def test_covariances_with_margins_in_bundles(case: tuple[pc.Workload, Proposal],
 def check_covariance(made: pc.Plan, table, over: set[int], cell: int) -> None:
     known = predictor(made)
     margin = tuple(entry for at, entry in enumerate(table) if at not in over)
-    covariances = known.margin_covariances(table, margin)
+    _, covariances = known.margin_errors(table, margin)
     assert covariances.shape == known.variances(table).shape
     place = np.unravel_index(cell % covariances.size, covariances.shape)
     whole = np.zeros(covariances.shape)
@@ -201,11 +201,18 @@ def test_shares_that_make_no_sense_are_refused() -> None:
     assert len(ranges.table(("a", Axis("b", queries="ranges")), shares=["a"])) == 20
     with pytest.raises(QueryError, match="no rows and columns"):
         ranges.table(("a",), shares="row")
-    workload = pc.Workload.all_kway(schema, 1)
+
+
+def test_shares_of_direct_recovery_are_of_sums_of_their_own_table() -> None:
+    """Another table of the workload has the same sums from groups of its own."""
+    schema = pc.Schema.from_sizes({"a": 2, "b": 4})
+    workload = pc.Workload.tables(schema, [("a", "b"), ("a",)], weights=[1, 100])
     direct = pc.plan(workload, pc.PureDP(1), "marginals", recovery="direct")
-    made = pc.release(direct, pa.table({"a": [0], "b": [1]}))
-    with pytest.raises(QueryError, match="direct recovery"):
-        made.table(("a",), shares="total")
+    made = pc.release(direct, pa.table({"a": [0, 1] * 4000, "b": [0, 0, 1, 1, 2, 2, 3, 3] * 1000}))
+    shares, counts = made.table(("a", "b"), shares="row"), made.table(("a", "b"))["estimate"]
+    assert np.allclose(shares["share"], counts / np.repeat(counts.to_numpy().reshape(2, 4).sum(axis=1), 4))
+    one = made.share({"a": 0, "b": 2}, of={"a": 0})
+    assert one.high - one.low == pytest.approx(shares["share_high"][2] - shares["share_low"][2], rel=0.1)
 
 
 # In queries

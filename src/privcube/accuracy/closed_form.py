@@ -71,8 +71,8 @@ class ClosedForm:
         """The variance of every number of a table."""
         return self._bars_for(table).variances(table)
 
-    def margin_covariances(self, table: Table, margin: Table) -> Floats:
-        """The covariance of every number with its margin: a part of the variance of the margin.
+    def margin_errors(self, table: Table, margin: Table) -> tuple[Floats, Floats]:
+        """The variances of a margin, and the covariance of every number with it: a part of its variance.
 
         The covariance of queries q and q' is sum_b <Pi_b q, Pi_b q'> times a number of b. Along an entry that the
         margin lacks, its weights on the n padded cells are all 1, so only the level b = 0 counts, and there the
@@ -84,7 +84,7 @@ class ClosedForm:
             covariances = np.multiply.outer(covariances, part)
         kept = self._bars_for(table).variances(margin)
         shape = [size if entry in margin else 1 for entry, size in zip(table, covariances.shape, strict=True)]
-        return np.asarray(covariances * kept.reshape(shape))
+        return kept, np.asarray(covariances * kept.reshape(shape))
 
     def residual_variances(self, table: Table) -> list[tuple[tuple[int, ...], float]]:
         """For every residual below a table, its levels and its variance."""

@@ -1,7 +1,9 @@
 """Direct recovery: each table summed from its own groups, the R of step 2. Zone: PUBLIC.
 
 This reproduces the paper's S and S+ before step 3. Tables summed from different groups need not agree. A
-number is a plain sum of rows, so its law needs only how many of each group there are.
+number is a plain sum of rows, so its law needs only how many of each group there are. Numbers of one table that are
+not by ranges have no row in common. So what is asked of several of them, such as a share of their sum, has a law as
+well; for a mean, the cells of a measure are added up from the groups of its sum.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ from privcube.algebra.lattice import Floats, Incidence
 from privcube.errors import QueryError
 from privcube.model.frame import Frame
 from privcube.model.groups import Group, QueryGroup, cells_groups, group_rows, product_groups
+from privcube.model.measures.asked import cells_of, measured_axis
 from privcube.model.measures.measure import cell_weights
 from privcube.model.plan import Plan
 from privcube.model.workload import Axis, Table, Workload, axis_cells
@@ -29,18 +32,19 @@ from privcube.progress import RECOVERING, Progress, silent, told
 
 PerLevel = Mapping[int, NDArray[Any]]  # per level, how many of its rows every query of an entry sums
 
-_LAPLACE: Final = 3.0  # the excess kurtosis of Laplace noise, assumed for sums over bundles
-
 
 class DirectForm:
-    """The predictor (`privcube.accuracy.predictor`) of a plan with direct recovery, for tables of the workload only."""
+    """The predictor (`privcube.accuracy.predictor`) of a plan with direct recovery, for tables of the workload only.
+
+    Beside each table of sums it knows the cells of the measure and their count, from the same groups.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
     def determines(self, table: Table) -> bool:
-        """Whether a table is in the workload."""
-        return table in self._used_by
+        """Whether a table is in the workload, or has the cells of a measure of which one of the workload has sums."""
+        return table in self._used_by or cells_of(table) in self._used_by
 
     def mean_variances(self) -> Floats:
         """For every table of the workload, the mean variance of its numbers."""
@@ -50,25 +54,45 @@ class DirectForm:
 
     def variances(self, table: Table) -> Floats:
         """The variance of every number of a table."""
-        used = self._used_by[table]
+        used = self._used(table)
         return np.asarray(
             sum(rows * self._drawn[group] for group, rows in zip(used, self._rows(table, used), strict=True))
         )
 
-    def margin_covariances(self, table: Table, margin: Table) -> Floats:
-        """Refused: a table and its margin are summed from different groups."""
-        raise QueryError("margin", expected="tables that agree; direct recovery treats each table separately")
+    def margin_errors(self, table: Table, margin: Table) -> tuple[Floats, Floats]:
+        """The variances of sums over numbers of this table, and the covariances with them: variances, without ranges.
+
+        A table of the workload that has such sums is added up from groups of its own, and has other errors.
+        """
+        own = self.variances(table)
+        over = tuple(at for at, entry in enumerate(table) if entry not in margin)
+        return np.asarray(own.sum(axis=over)), own
 
     def errors(self, table: Table) -> TableErrors:
         """The errors of the numbers of a table."""
-        alike = all(np.ptp(rows) == 0 for rows in self._rows(table, self._used_by[table]))
-        return TableErrors.of(self.variances(table), lambda number: self._law(table, number), alike=alike)
+        used = self._used(table)
+        alike = all(np.ptp(rows) == 0 for rows in self._rows(table, used))
+        variances = self.variances(table)
+
+        def law_of(number: int) -> ErrorLaw:
+            chosen = np.zeros(variances.shape)
+            chosen.flat[number] = 1.0
+            return self.query_law(table, chosen)
+
+        return TableErrors.of(variances, law_of, alike=alike)
 
     def query_law(self, table: Table, weights: Floats) -> ErrorLaw:
-        """The law of the error of one number of a table; a sum of several is refused."""
-        if np.count_nonzero(weights) != 1:
-            raise QueryError("query", expected="a single cell, because direct recovery treats each table separately")
-        return self._law(table, int(np.flatnonzero(weights)[0]))
+        """The law of the error of a sum of weights times the numbers of a table; no two of different ranges."""
+        used, frame = self._used(table), self._plan.frame
+        others = tuple(at for at, entry in enumerate(table) if not (isinstance(entry, Axis) and entry.is_ranged))
+        if np.count_nonzero(np.any(weights != 0, axis=others)) > 1:
+            raise QueryError("query", expected="numbers of a single range, because direct recovery adds up each alone")
+        cells, own = _in_cells(frame, table, weights)
+        chosen = np.flatnonzero(own)
+        rows = np.array([each.ravel()[chosen] for each in self._rows(cells, used)])  # of each group, per cell
+        each = np.multiply.outer(1 / np.array([self._plan.parts[group] for group in used]), own.flat[chosen])
+        parameters = np.repeat(self._plan.drawn_variances()[list(used)], len(chosen))
+        return ErrorLaw.of(self._plan.guarantee.noise, (np.sign(rows) * each).ravel(), rows.ravel(), parameters)
 
     def source(self, table: Table) -> Table:
         """The table itself."""
@@ -86,30 +110,24 @@ class DirectForm:
             table: _added_up(
                 frame,
                 table,
-                [groups[number] for number in self._used_by[table]],
-                [answers[ends[number] : ends[number + 1]] for number in self._used_by[table]],
+                [groups[number] for number in self._used(table)],
+                [answers[ends[number] : ends[number + 1]] for number in self._used(table)],
             )
             for table in told(sources, RECOVERING, progress)
         }
-
-    def _law(self, table: Table, number: int) -> ErrorLaw:
-        """The law of a number: a plain sum of rows of its groups."""
-        used = self._used_by[table]
-        if any(len(bundle) > 1 and set(bundle) & set(used) for bundle in self._plan.noised_together):
-            return ErrorLaw(float(self.variances(table).ravel()[number]), _LAPLACE, 1.0)
-        cells, weights = _cells_and_weights(self._plan.frame, table)
-        counts = np.array([rows.reshape(-1, len(weights))[number] for rows in self._rows(cells, used)])  # group x cell
-        each = np.multiply.outer(1 / np.array([self._plan.parts[group] for group in used]), weights)
-        parameters = np.repeat(self._plan.drawn_variances()[list(used)], len(weights))
-        return ErrorLaw.of(self._plan.guarantee.noise, (np.sign(counts) * each).ravel(), counts.ravel(), parameters)
 
     def _rows(self, table: Table, used: Sequence[int]) -> list[Floats]:
         """For each of these groups, how many of its rows each number of a table adds up."""
         return _added_rows(self._plan.frame, table, [self._groups[number] for number in used], {})
 
+    def _used(self, table: Table) -> Sequence[int]:
+        """The groups that a table is added up from."""
+        return self._used_by[table if table in self._used_by else cells_of(table)]
+
     @cached_property
     def _used_by(self) -> dict[Table, Sequence[int]]:
-        return dict(zip(self._plan.workload, self._plan.sources or (), strict=True))
+        own: dict[Table, Sequence[int]] = dict(zip(self._plan.workload, self._plan.sources or (), strict=True))
+        return {cells_of(table): used for table, used in own.items() if measured_axis(table) is not None} | own
 
     @cached_property
     def _groups(self) -> list[QueryGroup]:
@@ -120,13 +138,14 @@ class DirectForm:
         return exact_noise_variances(self._plan)
 
 
-def _cells_and_weights(frame: Frame, table: Table) -> tuple[Table, Floats]:
-    """A table with the cells of its measure in place of their sum, as its last axis, and their weights in the sum."""
-    for entry in table:
-        if isinstance(entry, Axis) and entry.is_measured:
-            others = tuple([own for own in table if own != entry])
-            return (*others, entry.attribute), cell_weights(frame.schema[entry.attribute], entry.queries)
-    return table, np.ones(1)
+def _in_cells(frame: Frame, table: Table, weights: Floats) -> tuple[Table, Floats]:
+    """A table with the cells of its measure in place of their sum, and weights on them in place of those on the sum."""
+    axis = measured_axis(table)
+    if axis is None:
+        return table, weights
+    at = table.index(axis)
+    own = cell_weights(frame.schema[axis.attribute], axis.queries)
+    return cells_of(table), np.moveaxis(np.multiply.outer(np.squeeze(weights, axis=at), own), -1, at)
 
 
 def _added_up(frame: Frame, table: Table, groups: Sequence[QueryGroup], answers: Sequence[Floats]) -> Floats:

@@ -42,9 +42,10 @@ class ExplicitForm:
         """The variance of every number of a table."""
         return query_variances(self._structure.schema, table, self._recovery * np.sqrt(self._drawn))
 
-    def margin_covariances(self, table: Table, margin: Table) -> Floats:
-        """The covariance of every number of a table with its margin."""
-        return query_covariances(self._structure.schema, table, margin, self._recovery * np.sqrt(self._drawn))
+    def margin_errors(self, table: Table, margin: Table) -> tuple[Floats, Floats]:
+        """The variances of a margin, and the covariance of every number of the table with it."""
+        rows = self._recovery * np.sqrt(self._drawn)
+        return self.variances(margin), query_covariances(self._structure.schema, table, margin, rows)
 
     def unit_rows(self, table: Table) -> Floats:
         """The weights of every number of a table on the answers, times the standard deviation of their noise."""

@@ -41,8 +41,8 @@ class Predictor(Protocol):
     def variances(self, table: Table) -> Floats:
         """The variance of every number of a table."""
 
-    def margin_covariances(self, table: Table, margin: Table) -> Floats:
-        """The covariance of every number of a table with its margin.
+    def margin_errors(self, table: Table, margin: Table) -> tuple[Floats, Floats]:
+        """The variances of the margin of a table, and the covariance of every number of the table with it.
 
         A margin is the sum over some entries of a table, none of which has ranges: the table without them.
         """

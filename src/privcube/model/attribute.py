@@ -193,6 +193,11 @@ class Attribute:
         return self.cells - self.declared_cells + self.declared_codes
 
     @property
+    def other_code(self) -> int:
+        """The code of what is not declared, if that has a category: the one after those in order."""
+        return self.codes - self.cells + self.ordered_cells
+
+    @property
     def is_measure(self) -> bool:
         """Whether the attribute's numbers are added up."""
         return self.grid is not None

@@ -63,6 +63,8 @@ class Plan:
                 raise PlanError("plan", expected="every group in exactly one bundle")
             if not isinstance(self.guarantee, PureDP) or not all(self.bundles):
                 raise PlanError("plan", expected="bundles of at least one group, under a pure guarantee")
+            if self.sources is not None and any(len(bundle) > 1 for bundle in self.bundles):
+                raise PlanError("plan", expected="groups that are noised one by one for direct recovery")
         if self.laws is not None and (self.bundles is None or len(self.laws) != len(self.bundles)):
             raise PlanError("plan", expected="a law of the noise for every bundle")
         for bundle, law in zip(self.noised_together, self.noise_laws, strict=True):

@@ -22,6 +22,7 @@ from privcube.accuracy.intervals import ErrorLaw
 from privcube.accuracy.predictor import Predictor
 from privcube.algebra.lattice import Floats
 from privcube.model.attribute import Attribute
+from privcube.model.measures.asked import cells_of
 from privcube.model.measures.measure import cell_weights
 from privcube.model.schema import Schema
 from privcube.model.workload import Axis, Table
@@ -121,11 +122,6 @@ def mean_of(
     found = share_of(predictor, table, cells, part, whole, confidence)
     estimate, low, high = _in_units(measure, np.array([found.estimate, found.low, found.high])).tolist()
     return Mean(estimate, low, high, confidence)
-
-
-def cells_of(table: Table) -> Table:
-    """A table with the cells of its measure in place of their sum."""
-    return tuple([entry.attribute if isinstance(entry, Axis) and entry.is_measured else entry for entry in table])
 
 
 def _in_units(measure: Attribute, shares: Floats) -> Floats:

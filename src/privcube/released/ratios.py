@@ -151,9 +151,9 @@ class ShareErrors:
                 expected = "attributes whose numbers add up; ranges and prefixes overlap"
                 raise QueryError("shares", expected=expected, given=table_name((table[at],)))
         margin = tuple([entry for at, entry in enumerate(table) if at not in over])
-        own, between = predictor.variances(table), predictor.margin_covariances(table, margin)
+        own, (sums, between) = predictor.variances(table), predictor.margin_errors(table, margin)
         kept = [1 if at in over else size for at, size in enumerate(own.shape)]
-        whole = np.broadcast_to(predictor.variances(margin).reshape(kept), own.shape)
+        whole = np.broadcast_to(sums.reshape(kept), own.shape)
         variances = Variances(own, between, whole)
 
         def law_of(cell: int, of_number: float, of_sum: float) -> ErrorLaw:

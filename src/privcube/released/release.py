@@ -26,7 +26,7 @@ from privcube.errors import QueryError
 from privcube.extras import load
 from privcube.model.attribute import Attribute
 from privcube.model.measurements import Measurements
-from privcube.model.measures.asked import measured_axis
+from privcube.model.measures.asked import cells_of, measured_axis
 from privcube.model.measures.measure import cell_weights, measure_of, scale_of
 from privcube.model.plan import Plan
 from privcube.model.publication.words import Words
@@ -34,7 +34,7 @@ from privcube.model.workload import Axis, Entry, Table, Workload, canonical, tab
 from privcube.progress import Progress, silent
 from privcube.released.clamping import Clamped, clamped_in, lacking
 from privcube.released.labels import COUNT, SHARES, axis_labels, column_names, labeled
-from privcube.released.means import Mean, cells_of, mean_of, means_of, part_and_whole
+from privcube.released.means import Mean, mean_of, means_of, part_and_whole
 from privcube.released.quantiles import Quantile, checked_part, ordered_attribute, quantile_in, selections
 from privcube.released.ratios import Ratios, Share, places_over, share_of, shares_of
 from privcube.released.selection import Selection, at_level, selected_weights, weighted_entries

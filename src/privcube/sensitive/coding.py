@@ -268,7 +268,7 @@ def coded_with(
 def _expressions(attribute: Attribute, kind: ColumnKind, number: int, dialect: Dialect) -> tuple[str, str, str]:
     """What is taken from the column as v, whether it is missing as m (empty: not needed), and the code made of them."""
     column = dialect.column(attribute.column)
-    other = _decided(attribute.other, attribute.codes - attribute.cells + attribute.ordered_cells)
+    other = _decided(attribute.other, attribute.other_code)
     missing = _decided(attribute.missing, attribute.codes - 1)
     v, m = f"v{number}", f"m{number}"
     if attribute.grid is not None and kind == "integer" and not attribute.raw and is_plain(attribute.grid):

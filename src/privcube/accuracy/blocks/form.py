@@ -68,8 +68,8 @@ class BlockForm:
             total = total + np.multiply.outer(own, self._energies(others, each))
         return self._ordered(table, np.asarray(total))
 
-    def margin_covariances(self, table: Table, margin: Table) -> Floats:
-        """The covariance of every number of a table with its margin, which has only the blocks within it."""
+    def margin_errors(self, table: Table, margin: Table) -> tuple[Floats, Floats]:
+        """The variances of a margin, and covariances of the table with it: it has only the blocks within it."""
         core, others = self._structure.parts(table)
         core_margin = tuple([entry for entry in core if entry in margin])
         total: Floats | float = 0.0
@@ -77,7 +77,7 @@ class BlockForm:
             estimate = self._structure.solved[each].estimate
             own = query_covariances(self._structure.core, core, core_margin, estimate)
             total = total + np.multiply.outer(own, self._energies(others, each, margin))
-        return self._ordered(table, np.asarray(total))
+        return self.variances(margin), self._ordered(table, np.asarray(total))
 
     def errors(self, table: Table) -> TableErrors:
         """The errors of the numbers of a table."""

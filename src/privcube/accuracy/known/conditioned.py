@@ -147,16 +147,14 @@ class Conditioned:
         """The variance of every number of a table."""
         return self._less(self._base.variances(table), self._saved(table))
 
-    def margin_covariances(self, table: Table, margin: Table) -> Floats:
-        """The covariance of every number of a table with its margin."""
-        covariances = self._base.margin_covariances(table, margin)
+    def margin_errors(self, table: Table, margin: Table) -> tuple[Floats, Floats]:
+        """The variances of a margin, and the covariance of every number of the table with it."""
+        _, covariances = self._base.margin_errors(table, margin)
         vectors = self._vectors(self._base.source(table))
-        if not vectors:
-            return covariances
-        for own, sums in zip(self._on(table, vectors), self._on(margin, vectors), strict=True):
+        for own, sums in zip(self._on(table, vectors), self._on(margin, vectors), strict=True) if vectors else ():
             shape = [size if entry in margin else 1 for entry, size in zip(table, own.shape, strict=True)]
             covariances = covariances - own * sums.reshape(shape)
-        return covariances
+        return self.variances(margin), covariances
 
     def errors(self, table: Table) -> TableErrors:
         """The errors of the numbers of a table."""

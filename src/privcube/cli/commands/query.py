@@ -137,7 +137,7 @@ def query(
 
 
 def _mean(release: Release, measure: str, where: dict[str, Any], confidence: float) -> Mean | None:
-    """The mean; None if only sums are known, as after direct recovery."""
+    """The mean; None if only sums are known."""
     from privcube.errors import QueryError
 
     try:

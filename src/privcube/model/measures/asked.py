@@ -14,6 +14,15 @@ def measured_axis(table: Table) -> Axis | None:
     return next((entry for entry in table if isinstance(entry, Axis) and entry.is_measured), None)
 
 
+def cells_of(table: Table) -> Table:
+    """A table with the cells of its measure in place of their sum or count.
+
+    >>> cells_of(("sex", Axis("pay", queries="sum")))
+    ('sex', 'pay')
+    """
+    return tuple([entry.attribute if isinstance(entry, Axis) and entry.is_measured else entry for entry in table])
+
+
 def counts_beside_sums(schema: Schema, weights: Mapping[Table, float]) -> dict[Table, float]:
     """For tables with the sum of a measure that some records lack: how many records have it, with the same weights.
 

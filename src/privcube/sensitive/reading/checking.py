@@ -21,6 +21,7 @@ from privcube.model.schema import Schema
 from privcube.progress import READING, Progress, silent
 from privcube.sensitive.coding import ColumnKind
 from privcube.sensitive.engine import Engine
+from privcube.sensitive.reading.drafting import DRESSED
 from privcube.sensitive.reading.inquiry import Inquiry, inquiry_into
 from privcube.sensitive.reading.questions import counted_where, number_of_records, rows_per_person, undeclared_texts
 from privcube.sensitive.reading.report import ColumnReport, DataReport, PersonReport
@@ -136,10 +137,10 @@ def _counted(
     meets = " AND ".join(f"c{len(telling) + at} BETWEEN {_declared(own)}" for at, own in enumerate(tried)) or "TRUE"
     asked, drops = [], []
     for number, (attribute, own) in enumerate(zip(attributes, telling, strict=True)):
-        cells = {"missing": own.codes - 1, "undeclared": own.codes - own.cells + own.ordered_cells}
+        cells = {"missing": own.codes - 1, "undeclared": own.other_code}
         policies: dict[str, str] = {"missing": attribute.missing, "undeclared": attribute.other}
         if attribute.has_ends:
-            cells |= {"below": 0, "above": own.codes - own.cells + own.ordered_cells - 1}
+            cells |= {"below": 0, "above": own.other_code - 1}
             policies |= {"below": attribute.underflow, "above": attribute.overflow}
         for what, cell in cells.items():
             asked.append((attribute.name, what, f"c{number} = {cell}"))
@@ -218,6 +219,9 @@ def _advice(attribute: Attribute, report: ColumnReport, texts: Sequence[str]) ->
     gone = [said for said in texts if said.strip().casefold() in MEANS_MISSING]
     if gone and report.undeclared:
         lines.append(f'raw = {{"(missing)" = [{", ".join(_toml(said) for said in gone[:_SHOWN])}]}}')
+    dressed = next(filter(_is_dressed, texts), None)
+    if _has_numbers(attribute) and dressed is not None:
+        lines.append(f"# {_toml(dressed)} is no number here: take grouping and signs such as % out of the data")
     form = next((form for form, shape in _FORMS.items() if any(map(shape.fullmatch, texts))), None)
     if attribute.dates is not None and form is not None and attribute.dates.format != form:
         lines.append(f'dates = {{..., format = "{form}"}}')
@@ -233,6 +237,15 @@ def _advice(attribute: Attribute, report: ColumnReport, texts: Sequence[str]) ->
     return lines
 
 
+def _has_numbers(attribute: Attribute) -> bool:
+    return attribute.bins is not None or attribute.is_measure
+
+
+def _is_dressed(text: str) -> bool:
+    """Whether a text is a number with signs of thousands, of percent or of money; 1,500 may have a decimal comma."""
+    return DRESSED.fullmatch(text) is not None and _DECIMAL_COMMA.fullmatch(text) is None
+
+
 def _toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
@@ -246,8 +259,8 @@ def _data_advice(
     people: PersonReport | None,
 ) -> tuple[str, ...]:
     lines = []
-    numbers = [said for attribute in schema if attribute.bins is not None for said, _ in texts.get(attribute.name, [])]
-    if text.decimal == "." and any(map(_DECIMAL_COMMA.fullmatch, numbers)):
+    told = [said for own in schema if _has_numbers(own) for said, _ in texts.get(own.name, [])]
+    if text.decimal == "." and any(map(_DECIMAL_COMMA.fullmatch, told)) and not any(map(_is_dressed, told)):
         lines.append('decimal = ","')
     if person is not None and people is None:
         alike = [name for name in names if name.strip().casefold() == person.strip().casefold()]

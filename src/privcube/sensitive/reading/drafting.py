@@ -33,6 +33,7 @@ _BINS: Final = 10
 _NEARLY_ALL: Final = 0.9  # of the texts of a column of numbers or dates are some
 _NAMED: Final = 3  # columns, where none can be drafted
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+DRESSED: Final = re.compile(r"[+-]?[$€£]? ?([0-9]{1,3}([,.' ][0-9]{3})+|[0-9]+)([.,][0-9]*)?( ?[%$€£])?")
 _WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _TIME: Final = r"([ T].*)?"
 _FORMS: Final[dict[DateFormat, re.Pattern[str]]] = {
@@ -187,7 +188,14 @@ def _listed(name: str, kind: ColumnKind, told: Told) -> Attribute:
             expected="a decimal point in its numbers; they seem to have a comma. If so, draft it again with "
             '`privcube init --decimal ,`, which writes decimal = "," into [data]',
         )
-    if told.different > _MOST_VALUES:
+    many = told.different > _MOST_VALUES
+    if many and kind == "text" and 2 * sum(map(_may_be_number, told.texts)) > len(told.texts):
+        raise SchemaError(
+            subject,
+            expected="plain numbers throughout: no signs of thousands, percent or money, and nothing but numbers. "
+            'Without them, or where `other` and `missing` are "category", declare bins, or [[measures]] for its sums',
+        )
+    if many:
         what = "an identifier or free text" if told.nearly_unique else "free text"
         raise SchemaError(
             subject,
@@ -228,6 +236,10 @@ def _in_a_row(texts: Sequence[str]) -> bool:
         return False
     numbers = set(map(int, texts))
     return 2 * len(numbers) > max(numbers) - min(numbers)
+
+
+def _may_be_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None or DRESSED.fullmatch(text) is not None
 
 
 def _form(kind: ColumnKind, texts: Sequence[str]) -> DateFormat | None:

@@ -51,9 +51,10 @@ def undeclared_texts(
         (f"t{number}", text_of_column(dialect.column(attribute.column))) for number, attribute in enumerate(attributes)
     ]
     coded = coded_with(source, attributes, kinds, dialect, texts, filters)
-    said = [f"CASE WHEN c{n} = {attribute.ordered_cells} THEN t{n} END" for n, attribute in enumerate(attributes)]
+    undeclared = [f"c{n} = {attribute.other_code}" for n, attribute in enumerate(attributes)]
+    said = [f"CASE WHEN {condition} THEN t{n} END" for n, condition in enumerate(undeclared)]
     numbers = ", ".join(map(str, range(len(attributes))))
-    some = " OR ".join(f"c{n} = {attribute.ordered_cells}" for n, attribute in enumerate(attributes))
+    some = " OR ".join(undeclared)
     amiss = f"SELECT * FROM ({coded}) AS coded WHERE {some}"
     pairs = f"SELECT unnest(ARRAY[{numbers}]) AS n, unnest(ARRAY[{', '.join(said)}]) AS t FROM ({amiss}) AS amiss"
     grouped = f"SELECT n, t, count(*) AS times FROM ({pairs}) AS pairs WHERE t IS NOT NULL GROUP BY n, t"
