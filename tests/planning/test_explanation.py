@@ -14,6 +14,7 @@ import privcube as pc
 from privcube.accuracy.matrix_structure import schema_of
 from privcube.errors import PlanError, PrivcubeError
 from privcube.model.frame import Frame
+from privcube.planning import candidates
 from privcube.planning.explanation import group_name
 from privcube.planning.limits import (
     least_additive_variance,
@@ -225,3 +226,30 @@ def test_a_search_refuses_what_it_does_not_do() -> None:
     for options in ({"recovery": "direct"}, {"budgets": "uniform"}):
         with pytest.raises(PlanError, match="optimal recovery and budgets"):
             pc.plan(WORKLOAD, pc.PureDP(1), "search", **options)  # type: ignore[arg-type]
+
+
+def test_what_is_weighted_says_so() -> None:
+    """The limit is that of the weighted error, which is none of the standard errors by strategy."""
+    for weights, says in (([1, 1000], True), ([7, 7], False)):
+        workload = pc.Workload.tables(SCHEMA, [("sex",), ("age",)], weights=weights)
+        found = pc.explain(pc.plan(workload, pc.ZCDP("0.5")))
+        assert found.limit is not None
+        own = found.limit.std_error * found.limit.ratio
+        assert (
+            f"weighted as the tables are, of {own:,.2f}; this plan is at 1.000 times that, {own:,.2f}. No" in str(found)
+        ) is says
+        assert (f"error of {found.std_error:,.2f}; this plan is at 1.000 times" in str(found)) is not says
+
+
+def test_the_strategy_of_the_plan_is_not_worked_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, tried = pc.plan(pc.Workload.tables(SCHEMA, [("sex",)]), pc.PureDP(1), "search"), []
+    real = candidates.least_total
+
+    def least_total(*given):
+        tried.append(given[2].strategy)
+        return real(*given)
+
+    monkeypatch.setattr(candidates, "least_total", least_total)
+    pc.explain(made)
+    assert "marginals" in tried
+    assert "search" not in tried

@@ -28,14 +28,16 @@ from privcube.planning.trees import branchings, has_wavelets
 from privcube.progress import COMPARING, Enough, Progress, silent
 from privcube.strategies import STRATEGIES, matrix, residual
 
+ALL: Final[tuple[Strategy, ...]] = ("search", *STRATEGIES)
+
 _MOST_COMPARED: Final = 10_000  # tables; for more, comparing takes too long and "auto" uses only the search
 _MOST_MATRICES: Final = 256  # cells of the domain; for more, matrices for finer tables take too long
 _MOST_FINER: Final = 6  # workloads of finer tables whose matrices are compared
 _MOST_SEARCHED: Final = 3_000_000  # tables times residuals; beyond, the search starts from few plans
-_SIMPLE: Final[tuple[Strategy, ...]] = ("base_counts", "marginals", "clusters")  # compared wherever that is cheap, as
-_CHEAP: Final = (
-    0.05  # of the time for strategies: a search may end slightly above a start, with budgets not quite settled
-)
+# Compared even after a search that starts from them, wherever that takes at most this part of the time: a search may
+# end slightly above a start, with budgets not quite settled.
+_SIMPLE: Final[tuple[Strategy, ...]] = ("base_counts", "marginals", "clusters")
+_CHEAP: Final = 0.05
 
 
 def least_total(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
@@ -116,7 +118,7 @@ def every_strategy(
     guarantee: Guarantee,
     options: PlanOptions,
     progress: Progress = silent,
-    names: Sequence[Strategy] = ("search", *STRATEGIES),
+    names: Sequence[Strategy] = ALL,
 ) -> dict[Strategy, Plan | PrivcubeError]:
     """For each strategy, its plan for the total or the error that refuses it; optimal steps 2 and 3 are alternated."""
     total = compared_as(options)
@@ -173,10 +175,6 @@ def _covered(workload: Workload) -> frozenset[Strategy]:
     if asks_for_single_cells(workload, frame):
         covered |= {"matrix"}  # matrices only help with ranges and groups of unequal size
     return frozenset(covered)
-
-
-def _price(priced: tuple[Strategy, float]) -> float:
-    return priced[1]
 
 
 def _matrix(workload: Workload, guarantee: Guarantee, options: PlanOptions, other: Workload) -> Plan:

@@ -13,7 +13,7 @@ from privcube.model.levels import TOGETHER
 from privcube.model.options import Objective
 from privcube.model.plan import Plan
 from privcube.model.slices import slice_rows
-from privcube.planning.candidates import every_strategy
+from privcube.planning.candidates import ALL, every_strategy
 from privcube.planning.explanation_text import as_html, as_text
 from privcube.planning.limits import SAYS, Limit, limit_of, workload_weight
 from privcube.progress import Progress, silent
@@ -85,13 +85,13 @@ def explain(plan: Plan, *, progress: Progress = silent) -> Explanation:
     """
     own = _error(plan, plan.options.objective)
     lines = []
-    for name, made in every_strategy(plan.workload, plan.guarantee, plan.options, progress).items():
-        if name != plan.options.strategy:
-            if isinstance(made, PrivcubeError):
-                lines.append(RunnerUp(name, None, None, str(made)))
-            else:
-                ratio = _error(made, plan.options.objective) / own
-                lines.append(RunnerUp(name, made.mean_cell_variance**0.5, ratio, None))
+    others = [name for name in ALL if name != plan.options.strategy]
+    for name, made in every_strategy(plan.workload, plan.guarantee, plan.options, progress, others).items():
+        if isinstance(made, PrivcubeError):
+            lines.append(RunnerUp(name, None, None, str(made)))
+        else:
+            ratio = _error(made, plan.options.objective) / own
+            lines.append(RunnerUp(name, made.mean_cell_variance**0.5, ratio, None))
     return Explanation(
         strategy=plan.options.strategy,
         objective=plan.options.objective,

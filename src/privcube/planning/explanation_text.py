@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from privcube.planning.explanation import Explanation
 
 _MORE_THAN_ALL: Final = 1 + 1e-9  # the sum of shares, beyond rounding
+_EQUAL: Final = 1e-6  # relative; errors further apart are weighted and not weighted
 _MOST_LINES: Final = 12  # of measurements, so that an explanation fits on a screen
 _MOST_NAMED: Final = 3  # groups of a bundle, so that they fit on a line
 
@@ -96,7 +97,11 @@ def _closing(found: Explanation) -> str:
     least, most = math.floor(found.limit.std_error * 100) / 100, math.ceil(found.limit.ratio * 1000) / 1000
     if found.limit.kind == "optimum":
         least, most = found.limit.std_error, found.limit.ratio
-    return f"{name}: a {what} of {least:,.2f}; this plan is at {most:.3f} times that. {SAYS[found.limit.kind]}{wanted}"
+    own = found.limit.std_error * found.limit.ratio
+    weighted, at = "", f"{most:.3f} times that"
+    if found.objective == "total" and not math.isclose(own, found.std_error, rel_tol=_EQUAL):
+        weighted, at = ", weighted as the tables are,", f"{at}, {own:,.2f}"
+    return f"{name}: a {what}{weighted} of {least:,.2f}; this plan is at {at}. {SAYS[found.limit.kind]}{wanted}"
 
 
 def _count(number: int, noun: str) -> str:
