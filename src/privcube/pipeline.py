@@ -12,6 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
+from privcube.accuracy.errors.predictions import require_predictions
 from privcube.errors import GuaranteeError, LedgerError, Plain, PlanError, SpecError, Told
 from privcube.model.amounts import shown
 from privcube.model.columns.text_files import TextFile
@@ -123,9 +124,9 @@ def check(
     """
     declared = spec if isinstance(spec, Spec) else Spec.read(spec)
     checked_spec(declared)
-    base = folder if folder is not None else Path() if isinstance(spec, Spec) else Path(spec).parent
     data = declared.data
     if source is None:
+        base = folder if folder is not None else Path() if isinstance(spec, Spec) else Path(spec).parent
         place = data.source if is_url(data.source) else str(base / data.source)
         engine = engine_for(place, data.table, data.query, data.text)
     else:
@@ -205,6 +206,7 @@ def _plan_of(spec: Spec, plan: Plan | None, progress: Progress) -> Plan:
             expected="the schema, tables and guarantee of the spec",
             given=Plain("different ones (the spec was changed)"),
         )
+    require_predictions(plan)  # also that its tables can be recovered
     return plan
 
 
@@ -244,9 +246,8 @@ class LedgerStatus:
 
 def ledger_status(spec: Spec, *, folder: Path = Path()) -> LedgerStatus:
     """Read and verify the ledger of a spec."""
-    account = _open(spec, folder, create=False).account()
-    entries = tuple(account.entries.values())
-    return LedgerStatus(account.dataset, account.total, account.spending, account.hashes[-1], entries)
+    own = _open(spec, folder, create=False).account()
+    return LedgerStatus(own.dataset, own.total, own.spending, own.hashes[-1], tuple(own.entries.values()))
 
 
 def ledger_objection(spec: Spec, made: Release, artifact: Path, *, folder: Path = Path()) -> str | None:
@@ -280,8 +281,7 @@ def recover_ledger(spec: Spec, *, folder: Path = Path()) -> list[tuple[int, str]
 
     Releases that are still running are abandoned, too, and will fail; their budget stays spent.
     """
-    ledger = _open(spec, folder, create=False)
-    done = []
+    ledger, done = _open(spec, folder, create=False), []
     for entry in ledger.entries():
         if entry.state == "committed" and _is_published(entry):
             ledger.publish(entry.number)

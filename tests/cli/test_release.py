@@ -20,6 +20,7 @@ import pytest
 
 from privcube import PureDP, Spec, pipeline
 from privcube.errors import LedgerError
+from privcube.model.documents.plans import digest_of
 from privcube.sensitive.engines.local import LocalEngine
 from privcube.sensitive.ledger import DurableLedger
 
@@ -234,6 +235,34 @@ def test_a_plan_that_was_edited_is_refused(said: Said, refused_here: Said, ready
     assert "a readable file" in refused_here("release", "spec.toml", "--plan", "nowhere.json")
     file.write_bytes(b"\xff\xfe")
     assert "text that is not UTF-8" in refused_here("release", "spec.toml", "--plan", "plan.json")
+
+
+FORGED: dict[str, dict[str, Any]] = {  # what somebody may write who knows how to work out a digest
+    "determine every table": {
+        "groups": [[[0, 1, "cells"]]] * 30,
+        "shares": [1] * 30,
+        "denominator": 30,
+        "bundles": None,
+    },
+    "the predicted variances": {"predicted_variance_per_cell": [1.5, 1.5, 1.5]},
+}
+
+
+@pytest.mark.parametrize("problem", FORGED)
+def test_a_plan_that_says_too_little_or_other_than_it_does_is_refused_before_the_charge(
+    said: Said, refused_here: Said, ready: Path, problem: str
+) -> None:
+    """Its tables could not be recovered, or its release not be verified, after it was paid for."""
+    said("plan", "spec.toml", "--save", "plan.json")
+    file = ready / "plan.json"
+    document = {**json.loads(file.read_text(encoding="utf-8")), **FORGED[problem]}
+    for key in ("digest", *(["laws"] if problem == "determine every table" else [])):
+        document.pop(key, None)
+    file.write_text(json.dumps({**document, "digest": digest_of(document)}), encoding="utf-8")
+    message = refused_here("release", "spec.toml", "--plan", "plan.json")
+    assert problem in message
+    assert "Nothing was charged" in message
+    assert not (ready / "out").exists()
 
 
 def test_a_plan_printed_by_plan_is_taken_too(said: Said, ready: Path) -> None:

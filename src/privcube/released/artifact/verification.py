@@ -20,14 +20,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from privcube.accuracy.direct import recovery_coefficients
-from privcube.accuracy.matrix_structure import structure_of
+from privcube.accuracy.errors.predictions import require_predictions
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
-from privcube.algebra.lattice import Floats
 from privcube.errors import ArtifactError, Plain, PrivcubeError, listed, quoted
 from privcube.model.amounts import shown
 from privcube.model.measures.asked import measured_axis
-from privcube.model.plan import Plan
 from privcube.model.workload import Axis, axis_cells
 from privcube.progress import Progress, silent
 from privcube.released.artifact.checks.additivity import PublishedTable, compared_margins
@@ -217,16 +214,8 @@ def _estimates(artifact: Artifact) -> Finding:
 
 def _errors(artifact: Artifact) -> Finding:
     _require_numbers(artifact, (*NUMBERS[1:], *MEANS), "the standard errors and intervals that follow from the plan")
-    if not np.allclose(artifact.plan.table_variances, _predicted(artifact.plan), rtol=_TOLERANCE, atol=0):
-        raise ArtifactError(PLAN, expected="the predicted variances that follow from it", given=Plain("different ones"))
+    require_predictions(artifact.plan)
     return "standard errors, intervals and what the plan predicted follow from its noise"
-
-
-def _predicted(plan: Plan) -> Floats:
-    """The predicted variance of a cell of every table, worked out again."""
-    asked, of_each = (plan.workload, plan.frame, plan.groups), plan.noise_variances()
-    direct = None if plan.sources is None else recovery_coefficients(*asked, plan.sources).times(of_each)
-    return structure_of(*asked, told_by=plan.told_by).table_variances(of_each) if direct is None else direct
 
 
 def _require_numbers(artifact: Artifact, names: tuple[str, ...], expected: str) -> None:
