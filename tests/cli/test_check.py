@@ -79,7 +79,10 @@ def test_texts_that_are_no_numbers_of_a_measure_are_told(
     rows = ["2", "3", "n/a", "1,500.25", "12%", "7", ""]
     pay = '\n[[measures]]\nname = "{}"\nlow = 0\nhigh = 10\nstep = 1\nmissing = "category"\nother = "category"\n'
     (tmp_path / "people.csv").write_text("sex,pay,hours\n" + "".join(f'F,"{text}","1,5"\n' for text in rows))
-    write_spec(attributes=ATTRIBUTES.split("\n\n")[0].format("") + "\n" + pay.format("pay") + pay.format("hours"), workload="all_kway = [1]")
+    write_spec(
+        attributes=ATTRIBUTES.split("\n\n")[0].format("") + "\n" + pay.format("pay") + pay.format("hours"),
+        workload="all_kway = [1]",
+    )
     told = said("check", "spec.toml")
     assert "most often '1,500.25' (1), '12%' (1), 'n/a' (1)\n" in told
     assert '[[attributes]] pay:  # "1,500.25" is no number here: take grouping and signs such as % out' in told
