@@ -29,6 +29,7 @@ from privcube.accuracy.predictor import predictor
 from privcube.model.measurements import Measurements
 from privcube.model.measures.asked import measured_axis
 from privcube.model.measures.measure import measure_of
+from privcube.model.measures.units import group_attributes
 from privcube.model.workload import Table
 from privcube.planning.search import annealing
 from privcube.released.explorer.release_site import release_site
@@ -104,9 +105,9 @@ class Case:
         csv.write_csv(table, file) if kind == "csv" else pq.write_table(table, file)
         return file
 
-    def told(self, record: dict[str, str]) -> dict[str, tuple[str, Fraction]] | None:
+    def told(self, record: dict[str, str], used: set[str]) -> dict[str, tuple[str, Fraction]] | None:
         """Per measure what a record says, "number" or a category, and what it adds to a sum; None if it is dropped."""
-        found, used = {}, {pc.Axis.of(entry).attribute for table in self.workload for entry in table}
+        found = {}
         for measure in self.measures:
             what, number = self.read(measure, record[measure.name])
             policy = {"missing": measure.missing, "other": measure.other, "below": measure.underflow}.get(what)
@@ -154,7 +155,8 @@ def test_any_measure_from_text_to_what_is_published(seed: int, tmp_path: Path) -
         plan = pc.plan(case.workload, case.guarantee, case.strategy, recovery=case.recovery)
     except errors.PlanError:  # a strategy that is not for all of this, or parts of a record that are too small
         return
-    data, told = case.data(tmp_path), [(own, case.told(own)) for own in case.records]
+    used = {name for group in plan.groups for name in group_attributes(plan.frame, group)}
+    data, told = case.data(tmp_path), [(own, case.told(own, used)) for own in case.records]
     kept = [(own, said) for own, said in told if said is not None]
     ledger = MemoryLedger(plan.guarantee)
     if any("refused" in said for _, said in kept):
