@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 from experiments import scale
@@ -204,6 +205,11 @@ def _method(accuracy: Rows) -> str:
         if 0.1 <= float(row["epsilon"]) <= 1
     ]
     ours = chosen(accuracy, strategy="auto")[0]
+    unsure = [
+        float(row["scaled error stddev"]) / float(row["scaled error"]) / float(row["releases"]) ** 0.5
+        for row in accuracy
+        if row["epsilon"] == "1"
+    ]
     return "\n".join(
         [
             "## How it was measured",
@@ -212,7 +218,9 @@ def _method(accuracy: Rows) -> str:
             "table, as "
             "in the paper. Means are over all counts of all tables of a workload, unbiased answers, as published.",
             f"- {ours['releases']} independent releases for every point, with the noise of the gate: exact, in whole "
-            "numbers. Neighbors: one person more or less.",
+            "numbers. Neighbors: one person more or less. A mean of so few is itself uncertain: its standard error at "
+            f"epsilon 1 is {_percent(median(unsure))} of it for half of the points, and up to {_percent(max(unsure))} "
+            "where many counts share few noisy numbers.",
             "- The paper's strategies are recovered as in its step 2 (`recovery=\"direct\"`), auto by least "
             "squares. The plans of "
             f"auto were made with {ours['plan'].partition(', ')[2]}; from epsilon 2 on with effort fast as well, where "

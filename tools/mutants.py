@@ -18,7 +18,9 @@ mutant is handed to the import system of a process that has loaded nothing of pr
     python tools/mutants.py slices zcdp     # modules whose path has one of these words
     PRIVCUBE_MUTANT_NOTES=notes python tools/mutants.py   # goes on where the last run with these notes ended
 
-A mutant that no test kills is printed. Those that nobody could tell from the module are listed with reasons in
+A mutant that no test kills is printed, and so is one that is killed because a test never ends: its process has used
+five times the time of the processor that the test takes, and two seconds. What else runs on the machine does not
+count. Those that nobody could tell from the module are listed with reasons in
 tools/equivalent_mutants.toml, each by its module and by the line before and after. The exit code is 1 if fewer than
 95 % of the others are killed, or if a line of the list is wrong.
 """
@@ -283,14 +285,14 @@ class _Finder:
         return importlib.machinery.ModuleSpec(name, self.loader, origin=self.loader.path)
 
 
-def survives(mutant: Mutant, tests: Sequence[str], seconds: int) -> bool:
-    """Whether all tests pass with a mutant in the place of its module, in a process of its own."""
+def tried_alone(mutant: Mutant, tests: Sequence[str], seconds: int) -> int:
+    """How tests end with a mutant in the place of its module, in a process of its own: 0 if all pass."""
     child = os.fork()
     if not child:
         _limit(seconds)
         sys.meta_path.insert(0, _Finder(mutant.module, mutant.source))
         _run_tests(tests)
-    return _ended(child) == 0
+    return _ended(child)
 
 
 def _ended(child: int) -> int:
@@ -458,11 +460,11 @@ class _Trials:
         calls: dict[str, list[str]] = {item.nodeid: both[item.nodeid][1] for item in items}
         kills: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)  # by the functions that changed
 
-        def trial(mutant: Mutant) -> tuple[str | None, bool]:
+        def trial(mutant: Mutant) -> tuple[str | None, bool, bool]:
             changed = _changed_functions(mutant.module, mutant.statement, mutant.changed)
             users = _users_of_changed_constant(mutant) if changed is None else set(changed)
             if users is None or not all(functions.get(name) for name in users):
-                return None, False
+                return None, False, False
             killed = kills[tuple(sorted(users))]
             concerned = [item for item in items if not users.isdisjoint(calls[item.nodeid])]
             concerned.sort(key=lambda item: (-killed[item.nodeid], takes[item.nodeid]))
@@ -480,10 +482,10 @@ class _Trials:
             killer = None if status == 0 else said[-1] if said else items[0].nodeid
             if killer is not None:
                 killed[killer] += 1
-            return killer, users.isdisjoint(collected)
+            return killer, users.isdisjoint(collected), os.WIFSIGNALED(status)
 
-        for number, (killer, sure) in _shared(trial, self.tried, self.jobs):
-            self._answer([number, killer, sure])
+        for number, (killer, sure, stopped) in _shared(trial, self.tried, self.jobs):
+            self._answer([number, killer, sure, stopped])
         return True
 
     def _noted(self, session: pytest.Session, items: Sequence[pytest.Item]) -> list[Any]:
@@ -657,7 +659,7 @@ def _codes(code: CodeType) -> dict[str, CodeType]:
 
 
 def killers(tests: Iterable[str], tried: Sequence[Mutant], jobs: int, known: dict[str, Any]) -> Iterator[Any]:
-    """What is noted of tests; of each mutant its number, its killer, and if that is sure."""
+    """What is noted of tests; of each mutant its number, its killer, if that is sure, and if its time was over."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -738,6 +740,10 @@ def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Excuses, jo
         if mutant.key not in excused:
             print(f"  survived  {mutant.module}: {mutant.title}", flush=True)
 
+    def stopped(mutant: Mutant, where: str) -> None:
+        print(f"  stopped   {mutant.module}: {mutant.title}   in {where}", flush=True)
+        notes.add(mutant, f"time over in {where}")
+
     made = [mutant for mutant in made if not notes.killed(mutant) and mutant not in known]
     known_tests = notes.of_tests(tests)
     answers = killers(tests, made, jobs, known_tests) if made else iter(())
@@ -747,11 +753,14 @@ def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Excuses, jo
         raise SystemExit(f"{failed[0]} fails without any mutant")
     notes.add_tests(noted)
     quick = {name: each for name, each in {**known_tests, **noted}.items() if each[0] < _SLOW}
-    for number, killer, sure in answers:
+    for number, killer, sure, over in answers:
         mutant = made[number]
         if killer is not None:
             often[mutant.module, killer] += 1
-            notes.add(mutant, killer)
+            if over:
+                stopped(mutant, killer)
+            else:
+                notes.add(mutant, killer)
         if not sure:
             unsure.append((mutant, killer))
         elif killer is None:
@@ -759,10 +768,10 @@ def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Excuses, jo
     killed = [killer is not None for _, killer in unsure]
     again = [each for at, each in enumerate(unsure) if not killed[at] or sum(killed[:at]) % 50 == 0]
 
-    def trial(each: tuple[Mutant, str | None]) -> bool:
+    def trial(each: tuple[Mutant, str | None]) -> int:
         mutant, killer = each
-        if killer is not None and not survives(mutant, [killer], 120):
-            return False
+        if killer is not None and (status := tried_alone(mutant, [killer], 120)):
+            return status
         changed = _changed_functions(mutant.module, mutant.statement, mutant.changed)
         users = _users_of_changed_constant(mutant) if changed is None else set(changed)
         takes = {
@@ -772,13 +781,16 @@ def survivors(tests: Sequence[str], made: Sequence[Mutant], excused: Excuses, jo
         }
         names = sorted(takes, key=lambda name: (-often[mutant.module, name], takes[name]))
         tests = _within(names, [takes[name] for name in names])
-        return not tests or survives(mutant, tests, 120)  # pytest would take no names for the names of all
+        return tried_alone(mutant, tests, 120) if tests else 0  # pytest would take no names for the names of all
 
-    for number, alive in _shared(trial, again, jobs):
-        if alive:
-            survived(again[number][0])
+    for number, status in _shared(trial, again, jobs):
+        mutant = again[number][0]
+        if not status:
+            survived(mutant)
+        elif os.WIFSIGNALED(status):
+            stopped(mutant, "a process of its own")
         else:
-            notes.add(again[number][0], "in a process of its own")
+            notes.add(mutant, "in a process of its own")
     return found
 
 

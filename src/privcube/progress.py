@@ -61,6 +61,38 @@ class Work:
         self.add(max(done - self._done, 0))
 
 
+class InTurn:
+    """The progress of several pieces of work, one after another, as that of one; remembers whether it was stopped.
+
+    >>> both = InTurn(lambda stage, done, total: print(stage, done, total), [1, 3])
+    >>> both(PLANNING, 5, 10)
+    planning 5 40
+    >>> both.next()
+    >>> both(PLANNING, 5, 10)
+    planning 25 40
+    """
+
+    def __init__(self, progress: Progress, lengths: Sequence[int]) -> None:
+        """`lengths` is about how long each of them takes, compared with the others."""
+        self._progress, self._lengths, self._at, self.stopped = progress, lengths, 0, False
+
+    def next(self) -> None:
+        """Go on to the next piece of work."""
+        self._at += 1
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        """Tell the progress of the piece that is being worked on."""
+        try:
+            if total is None:
+                self._progress(stage, done, None)
+            else:
+                before, own = sum(self._lengths[: self._at]), self._lengths[self._at]
+                self._progress(stage, before * total + own * done, sum(self._lengths) * total)
+        except Enough:
+            self.stopped = True
+            raise
+
+
 def told(items: Sequence[_Item], stage: str, progress: Progress) -> Iterator[_Item]:
     """Yield the items, reporting each as done when the next one is requested.
 

@@ -9,10 +9,10 @@ from math import lcm, prod
 import numpy as np
 import pytest
 
-from privcube import ZCDP, Attribute, Level, Schema, Workload, errors, linear
+from privcube import ZCDP, Attribute, Level, PureDP, Schema, Workload, errors, linear
 from privcube.accuracy import privacy
 from privcube.accuracy.blocks import price as blocks
-from privcube.accuracy.pricing import bundles, pairs
+from privcube.accuracy.pricing import bundles, columns, pairs
 from privcube.accuracy.pricing.columns import Shape, inner_products, shape_of
 from privcube.model.frame import Frame
 from privcube.model.groups import Block, BlockGroup, Group, GroupPart, MatrixGroup, QueryGroup, group_rows, row_weights
@@ -158,6 +158,65 @@ def test_single_groups_are_priced_case_by_case_however_many_cases_they_have(monk
         assert pairs.dearest_exchange([(3,)], [bundle], False) == expected
 
 
+def test_children_that_do_not_meet_in_a_row_have_the_product_0() -> None:
+    """Also if there is no pair of them: axes of one value are taken to differ where they are counted by kinds."""
+    assert inner_products(Shape(2, 1, "cells", ())) == (1, 0, 0)
+    assert inner_products(Shape(2, 3, "cells", ())) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("row", [1, 2, 50, 98, 99])
+def test_of_many_children_those_are_looked_at_that_meet_the_ends_of_their_rows(row: int) -> None:
+    """Less noise on a row than its weight asks for is seen where its entry is the largest one."""
+    honest = helmert(2, 100)
+    forged = honest._replace(weights=tuple(1 if at == row else weight for at, weight in enumerate(honest.weights, 1)))
+    assert max(met.one for met in columns.meetings(honest)) == Fraction(99, 100)
+    assert max(met.one for met in columns.meetings(forged)) >= row**2
+
+
+def test_of_three_bundles_a_pair_of_records_moves_two() -> None:
+    """By both prices: where an odd number of axes differs, it is odd in one of two parts, and even in the other."""
+    frame = Frame(Schema.from_sizes(dict.fromkeys("abcdef", 2)), "natural")
+    whole = tuple(GroupPart(axis, 1, "contrast") for axis in range(6))
+    groups: list[Group] = [group for group in (whole, whole[:5], whole[5:]) for _ in range(2)]
+    members = [(0, 1), (2, 3), (4, 5)]
+    planned_price = planned.every_case(PureDP(1, neighbors="replace_one"), frame, groups, members)
+    assert planned_price is not None
+    assert planned_price.dearest([5, 6, 7]) == 13
+    met = [
+        [pairs.Meets(part.axis, 1, *inner_products(shape_of(frame, part))) for part in groups[own]]
+        for bundle in members
+        for own in bundle
+    ]
+    noised = [pairs.Noised(met[2 * at : 2 * at + 2], Fraction(5 + at), Fraction(2 * (5 + at))) for at in range(3)]
+    assert pairs.dearest_exchange(frame.fan_outs, noised, False) == 2 * 13
+
+
+def test_a_bundle_over_levels_moves_at_each_of_them() -> None:
+    frame = Frame(Schema([ATTRIBUTES["levels of 3 and 2"]]), "natural", leveled=frozenset("a"))
+    groups: list[Group] = [(GroupPart(0, 1),), (GroupPart(0, 2),)]
+    found = planned.every_case(PureDP(1, neighbors="replace_one"), frame, groups, [(0, 1)])
+    assert found is not None
+    assert found.terms[0].place.tolist() == [0, 1, 1]
+    assert found.dearest([7]) == 7
+
+
+def test_groups_after_one_without_structure_are_priced_as_well() -> None:
+    frame = Frame(Schema.from_sizes({"a": 3}), "natural")
+    groups: list[Group] = [MatrixGroup(("a",), ((1, 2, 0),)), (GroupPart(0, 1),)]
+    found = planned.every_case(PureDP(1, neighbors="replace_one"), frame, groups, [(0,), (1,)])
+    assert found is not None
+    assert found.dearest([5, 7]) == 12
+
+
+@pytest.mark.parametrize("price", [Fraction(1), Fraction(1, 10**20)])
+def test_prices_of_many_cases_are_rounded_by_their_own_size(price: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "_alike", lambda *given: None)
+    meets = [pairs.Meets(axis, 1, Fraction(1), Fraction(0), Fraction(0)) for axis in range(13)]
+    noised = [pairs.Noised([[part]], price, 3 * price) for part in meets]
+    found = pairs.dearest_exchange([(2,)] * 13, noised, True)  # 2^13 cases: not in fractions
+    assert 26 * price <= found <= 26 * price * (1 + Fraction(1, 10**15))
+
+
 # Matrices
 
 
@@ -221,6 +280,17 @@ def test_rows_of_a_gram_bundle_are_products_of_two_coordinates() -> None:
     for wrong in ([coarse, fine], [b, squares], [squares, squares], [coarse, b, fine], [GroupPart(0, 2, "contrast")]):
         with pytest.raises(errors.PlanError, match="one or two blocks of Helmert rows"):
             bundles._check_gram_part(frame, wrong)
+
+
+def test_squares_of_a_gram_bundle_are_those_of_a_first_level() -> None:
+    frame = Frame(Schema([ATTRIBUTES["levels of 2 and 3"], Attribute("b", size=3)]), "natural", leveled=frozenset("a"))
+    for whole, level in (((), 1), ((GroupPart(0, 1),), 2)):
+        groups = [whole, (GroupPart(0, level, "helmert"),), (GroupPart(0, level, "squares"),)]
+        if level == 1:
+            assert GramLayout.of(frame, groups).dimension == 2
+        else:
+            with pytest.raises(errors.PlanError, match="squares of the first level only"):
+                GramLayout.of(frame, groups)
 
 
 def test_a_gram_bundle_may_have_as_many_coordinates_as_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:

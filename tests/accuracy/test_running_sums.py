@@ -89,6 +89,30 @@ def test_products_with_the_gram_matrix_of_any_workload() -> None:
         np.testing.assert_allclose(table_times(schema, table, rows), rows @ alone, rtol=1e-8, atol=1e-6)
 
 
+def test_tables_with_the_same_entries_share_their_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """127 tables of eight attributes: two products have all cells, where there was one per table."""
+    sizes, real = [], np.kron
+
+    def counted(left, right):
+        found = real(left, right)
+        sizes.append(found.size)
+        return found
+
+    schema = Schema.from_sizes({f"a{number}": 2 for number in range(8)})
+    tables = [*combinations(schema.names, 3), *combinations(schema.names, 4), ()]
+    weights = [1.0 + at for at in range(len(tables))]
+    workload = Workload.tables(schema, tables, weights=weights)
+    written_out = np.zeros((256, 256))
+    for table, weight in zip(tables, weights, strict=True):
+        product = np.ones((1, 1))
+        for name in schema.names:
+            product = np.kron(product, np.eye(2) if name in table else np.ones((2, 2)))
+        written_out += weight * product
+    monkeypatch.setattr(np, "kron", counted)
+    np.testing.assert_array_equal(workload_gram(schema, workload), written_out)
+    assert sizes.count(256**2) == 2
+
+
 # Large attributes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -16,6 +17,7 @@ from privcube.accuracy.layout import Layout
 from privcube.accuracy.pricing import columns
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
 from privcube.model import sensitivity
+from privcube.model.documents.plan_groups import groups_from
 from privcube.model.frame import Frame
 from privcube.model.groups import Block, BlockGroup, Group, GroupPart, MatrixGroup, SketchGroup, group_rows
 from privcube.model.noise import pairs
@@ -186,6 +188,17 @@ def test_groups_that_the_frame_does_not_have_are_refused(group: Group) -> None:
         privacy._check_group(frame, good)
     with pytest.raises(errors.PlanError, match="group"):
         privacy._check_group(frame, group)
+
+
+@pytest.mark.parametrize("kind", ["helmert", "squares"])
+def test_helmert_rows_of_one_child_are_refused(kind: str) -> None:
+    """A document may ask for them; there are none, and so no weight of their noise to look at."""
+    workload = Workload.all_kway(Schema.from_sizes({"a": 1, "b": 3}), 1)
+    made = plan(workload, ZCDP(1), "marginals")
+    with pytest.raises(errors.PlanError, match="two children or more"):
+        privacy.verify_privacy(replace(made, groups=(*made.groups[:-1], (GroupPart(0, 1, "helmert"),))))
+    with pytest.raises(errors.PlanError, match="two children or more"):
+        groups_from([[[0, 1, kind]]], made.frame)
 
 
 @pytest.mark.parametrize(("rows", "scale"), [(0, 24_390), (100, 6_622), (361, 4_000), (10**6, 90)])

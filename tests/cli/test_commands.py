@@ -247,14 +247,69 @@ def test_a_draft_lists_sorted_values_and_is_marked(said: Said, tmp_path: Path) -
     assert all(attribute["draft"] is True for attribute in drafted.values())
 
 
-def test_a_draft_asks_about_values_that_seem_to_be_one(said: Said, tmp_path: Path) -> None:
-    _csv(tmp_path, ["sex", "F", "f", "M"], ["odd", "a]\\n[x", "A]\\n[x", "b"], ["ward", "a", "b", "c"])
-    assert _drafted(said, tmp_path)["sex"]["values"] == ["F", "M", "f"]
+def test_a_draft_lists_values_once_that_are_spelled_in_several_ways(said: Said, tmp_path: Path) -> None:
+    """The most frequent spelling is listed, and the release counts all of them."""
+    sex, ward = ["sex", "f", " F", "f", "M", "m ", "M"], ["ward", "a", "b", "c", "a", "b", "c"]
+    _csv(tmp_path, sex, ward, ["code", *["01", "1 ", "01", "7", "7", "7"]])
+    drafted = _drafted(said, tmp_path)
+    assert [drafted["sex"][key] for key in ("values", "trim", "case")] == [["M", "f"], True, "fold"]
+    assert not {"trim", "case"} & drafted["ward"].keys()
+    assert drafted["code"]["values"] == ["01", "1 ", "7"]  # codes are texts, and a blank alone stays a difference
     text = (tmp_path / "spec.toml").read_text(encoding="utf-8")
-    assert [line.partition("? ")[0] for line in text.splitlines() if " one value" in line] == [
-        "# decide: are 'F' and 'f' one value",
-        r"# decide: are 'A]\\n[x' and 'a]\\n[x' one value",
-    ]
+    assert text.count("# decide: some values occurred in other letters or with blanks around them; `trim` and") == 1
+    (tmp_path / "spec.toml").write_text(text.replace("draft = true", ""), encoding="utf-8")
+    assert "sex: all values are declared" in said("check", "spec.toml")
+
+
+def test_ages_and_dates_are_drafted_though_some_are_not_available(said: Said, tmp_path: Path) -> None:
+    days = [f"{1 + day % 28:02d}.{1 + day // 28:02d}.{2024 + day % 2}" for day in range(117)]
+    _csv(
+        tmp_path,
+        ["age", *range(90), *range(27), "n/a", "NA", "unknown"],
+        ["day", *days, "-", "", "?"],
+        ["note", *[f"text {number}" for number in range(118)], "", "-"],
+        ["known", *["none", "unknown"] * 60],
+        ["stay", *range(90), *range(27), "k.A.", ">99", "?"],
+        ["code", *[f"{number}a" if number % 5 else number for number in range(120)]],
+    )
+    drafted = _drafted(said, tmp_path)
+    assert drafted["age"]["bins"] == list(range(0, 100, 10))
+    assert drafted["age"]["raw"] == {"(missing)": ["NA", "n/a", "unknown"]}
+    assert (drafted["day"]["dates"]["first"], drafted["day"]["raw"]) == ("2024-01", {"(missing)": ["-", "?"]})
+    assert {own["missing"] for own in (drafted["age"], drafted["day"])} == {"category"}
+    assert drafted.keys() == {"age", "day", "known", "stay"}
+    assert (drafted["stay"]["raw"], drafted["stay"]["other"]) == ({"(missing)": ["?"]}, "category")
+    assert drafted["age"]["other"] == "refuse"
+    assert drafted["known"]["values"] == ["none", "unknown"]
+    told = said("check", "spec.toml")
+    assert "age: 3 missing\n" in told
+    assert "stay: 1 missing, 2 undeclared\n    most often '>99' (1), 'k.A.' (1)\n" in told
+
+
+def test_a_file_without_a_header_is_recognized_by_its_columns(said: Said, tmp_path: Path) -> None:
+    """What is taken for names of columns is said to the custodian, in `check`; no message of a release has it."""
+    _csv(tmp_path, ["ward", "a", "b"], ["rooms", 1, 2])
+    said("init", "--from", "people.csv")
+    _csv(tmp_path, ["a", "b", "b"], [7, 2, 3])
+    told = said("check", "spec.toml")
+    assert "  ward: no such column; available: 'a', '7'\n" in told
+    assert "Records     2\n" in told
+
+
+def test_why_no_column_can_be_drafted(refused_here: Said, tmp_path: Path) -> None:
+    _csv(tmp_path, ["sex"], ["age"])
+    assert "given column 'sex', which would need at least one value; all are missing; column 'age'" in refused_here(
+        "init", "--from", "people.csv"
+    )
+
+
+def test_check_of_a_draft_says_that_a_release_would_refuse_it(said: Said, tmp_path: Path) -> None:
+    _csv(tmp_path, ["ward", "a", "b"], ["rooms", 1, 2])
+    said("init", "--from", "people.csv")
+    assert "Release     would stop: a draft is not confirmed: remove `draft = true`\n" in said("check", "spec.toml")
+    spec = tmp_path / "spec.toml"
+    spec.write_text(spec.read_text(encoding="utf-8").replace("draft = true", ""), encoding="utf-8")
+    assert "Release     would not stop\n" in said("check", "spec.toml")
 
 
 def test_a_plan_of_a_draft_says_so(said: Said, tmp_path: Path) -> None:

@@ -99,7 +99,15 @@ def test_a_source_that_is_none(refused_here: Said, months: Path, source: str) ->
     assert not (months / "out").exists()
 
 
-@pytest.mark.parametrize("parts", [{"data": 'source = "a\\u0000b"'}, {"output": 'path = "a\\u0000b"'}], ids=str)
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"data": 'source = "a\\u0000b"'},
+        {"output": 'path = "a\\u0000b"'},
+        {"privacy": 'epsilon = "1"\nledger = "a\\u0000b"\ntotal_epsilon = "1"'},
+    ],
+    ids=str,
+)
 def test_a_place_with_a_zero_byte(refused_here: Said, write_spec: Write, parts: dict[str, str]) -> None:
     write_spec(**parts)
     assert "a path without zero bytes" in refused_here("release", "spec.toml")

@@ -59,6 +59,19 @@ def test_every_commit_is_synced_to_the_disk_and_the_folder(file: Path, monkeypat
     assert seen == [[3, "delete"]] * 2  # 3 is EXTRA
 
 
+def test_a_write_ahead_log_is_refused_until_it_is_put_back(file: Path) -> None:
+    """Another program can switch it on for good. A copy of the file alone then lacks what is in the log."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        for use in (lambda: ledger_at(file), lambda: SQLiteStore(str(file)).rows()):
+            with pytest.raises(LedgerError, match="without a write-ahead log"):
+                use()
+        with pytest.raises(LedgerError, match="without a write-ahead log"), SQLiteStore(str(file)).writing():
+            pass
+        connection.execute("PRAGMA journal_mode = DELETE")
+    assert ledger_at(file).remaining == Fraction(1, 2)
+
+
 def test_a_flipped_bit_is_found_or_means_nothing(file: Path) -> None:
     """Most of the file is unused; a flip there must change nothing at all.
 

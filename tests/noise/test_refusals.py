@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from privcube.errors import GuaranteeError
-from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm_noise
+from privcube.model.slices import largest_scale
+from privcube.sensitive.noise import discrete_gaussian, discrete_laplace, max_norm, max_norm_noise
 
 BAD_SCALES = [
     Fraction(0),
@@ -62,6 +63,13 @@ def test_bundles_too_large(scale: Fraction, sizes: list[int], script: Any, effor
         max_norm_noise(scale, sizes, script([]))
     assert effort.calls < 1000
     assert effort.most_bytes < 2**20
+
+
+def test_the_largest_scale_of_a_bundle_is_allowed() -> None:
+    most = largest_scale(3)
+    max_norm.check_bundle(Fraction(most), [2, 1])
+    with pytest.raises(GuaranteeError, match=f"a scale of at most {most:,} for 3 rows"):
+        max_norm.check_bundle(most + Fraction(1, 7), [2, 1])
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(3), Fraction(10**6), Fraction(10**12)])

@@ -19,6 +19,7 @@ from scipy.stats import kstest
 from privcube.errors import GuaranteeError
 from privcube.sensitive.noise import rounded_gaussian
 from privcube.sensitive.noise.bits import system_words
+from privcube.sensitive.noise.coins import bounds
 from privcube.sensitive.noise.lazy_normal import MOST_CELLS, NormalDeviates, nearest_whole
 from privcube.sensitive.noise.normal_tails import BITS, tail_bound, tail_bounds
 from privcube.sensitive.noise.rounded_gaussian import _scaled, _table, rounded_deviates, upper_half
@@ -108,6 +109,21 @@ def test_a_close_rejection_draws_more_bits_and_is_right(cell: int, more: int, sc
         chance = mpmath.exp(-(2 * cell * exponent + exponent**2) / (2 * 64**2))
         assert kept == (uniform < chance)
         assert len(used) > 1 or cell == 0
+
+
+@pytest.mark.parametrize("cell", [0, 10])
+def test_a_word_that_begins_like_the_lower_bound_is_not_kept_for_that(cell: int) -> None:
+    """At the end of the unit of 2^-31 that begins with the bound; some of these lie above the probability."""
+    count = 200
+    cells, words = [cell] * count, np.random.default_rng(cell).integers(0, 2**64, count, dtype=np.uint64).tolist()
+    least, _ = bounds(deviates_of(cells, words, system_words)._exponents())
+    first = least.astype(np.uint64) << np.uint64(33) | np.uint64(2**33 - 1)
+    made = deviates_of(cells, words, lambda asked: first if asked == count else system_words(asked))
+    v = made.word / 2.0**64
+    above = (first >> np.uint64(16)) / 2.0**48 - np.exp(-(2 * cell * v + v * v) / (2 * 64**2))
+    clear = np.abs(above) > 2.0**-40
+    assert np.array_equal(made._kept()[clear], (above < 0)[clear])
+    assert np.count_nonzero(above[clear] > 0) > 5
 
 
 def test_the_digits_of_a_deviate_only_grow(script: Any) -> None:

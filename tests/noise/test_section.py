@@ -216,6 +216,12 @@ def test_splits_of_points_that_all_groups_have() -> None:
         assert crossings._Split(seeded(1)).among(sizes, sum(sizes) - len(sizes)) == [n - 1 for n in sizes]
 
 
+@pytest.mark.parametrize("total", [1, 64, 65, 128, 129, 2**20, 2**20 + 1])
+def test_products_reach_the_total(total: int) -> None:
+    """By a power of two, so that few of them are worked out."""
+    assert total <= crossings._reach_for(total) <= max(64, 2 * total - 1)
+
+
 # Who stands where
 
 
@@ -447,7 +453,7 @@ def test_bounds_of_long_sums_are_as_close_as_those_of_short_ones() -> None:
         assert high <= low + 2
 
 
-@pytest.mark.parametrize("cells", [[0], [1, 900], [10**4, 0, 63]], ids=str)
+@pytest.mark.parametrize("cells", [[0], [1, 900], [10**4, 0, 63], [100, *[0] * 29]], ids=str)
 def test_factors_use_all_bits(cells: list[int]) -> None:
     sums = Sums(exponential_of(cells, [0] * len(cells), zeros), len(cells), 1)
     assert sum(cells) + len(cells) <= 2 ** (67 - sums._bits) <= 2 * max(sum(cells) + len(cells), 64)

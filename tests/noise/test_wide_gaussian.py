@@ -20,6 +20,12 @@ COARSE = 2**16
 MANY = 10_000_000 if int(os.environ.get("PRIVCUBE_ATTACK", "1")) > 1 else 250_000
 
 
+@pytest.mark.parametrize("variance", [Fraction(10**9), Fraction(10**30)], ids=str)
+def test_of_numbers_that_are_too_large_nothing_is_known(variance: Fraction) -> None:
+    value, cell = np.array([2**31, 2**62]), np.array([100, 2000])
+    assert [each.tolist() for each in _exponents(value, cell, variance, COARSE)] == [[0, 0], [2**62, 2**62]]
+
+
 @pytest.mark.parametrize(
     ("variance", "off"),
     [

@@ -105,9 +105,16 @@ def test_the_demo_runs_from_the_installed_package(installed: Path, tmp_path: Pat
     place = _run(installed / "python", "-c", "import privcube; print(privcube.__file__)", folder=tmp_path)
     assert Path(place.strip()).is_relative_to(installed.parent)
     assert _run(installed / "privcube", "--version", folder=tmp_path).endswith(f"{__version__}\n")
+    assert _run(installed / "python", "-m", "privcube", "--version", folder=tmp_path).endswith(f"{__version__}\n")
     text = _run(installed / "python", "-c", SHORT_DEMO, folder=tmp_path)
     home = tmp_path / "privcube-demo"
-    assert {file.name for file in home.iterdir()} == {"discharges.csv", "spec.toml", "ledger.db", "out"}
+    assert {file.name for file in home.iterdir()} == {
+        "discharges.csv",
+        "spec.toml",
+        "chosen-plan.json",
+        "ledger.db",
+        "out",
+    }
     for step in ("plan", "release", "verify", "show", "query"):
         assert f"$ privcube {step} privcube-demo/" in text
     assert "Published   privcube-demo/out: 38 tables, 1,089 cells" in text

@@ -101,3 +101,15 @@ def test_an_attribute_of_one_value_beside_ranges(guarantee) -> None:
     schema = Schema([Attribute("only", values=["x"]), Attribute("age", bins=list(range(8)), missing="category")])
     workload = Workload.tables(schema, [("only", Axis("age", queries="prefixes")), ("only",), ()])
     assert plan(workload, guarantee).mean_cell_variance > 0
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(3), ZCDP(1, neighbors="replace_one")], ids=str)
+def test_more_attributes_of_one_value_than_an_array_has_axes(guarantee) -> None:
+    """Few cells, but an explicit matrix over them would have 70 axes."""
+    schema = Schema.from_sizes({f"a{number:02d}": 1 for number in range(66)} | {"b": 2, "c": 3, "d": 2, "e": 5})
+    workload = Workload.all_kway(schema, 1)
+    made = plan(workload, guarantee)
+    for name in ("matrix", "sketch"):
+        with pytest.raises(errors.PlanError, match="at most 30 attributes, given 70"):
+            plan(workload, guarantee, name)
+    assert made.weighted_variance <= plan(workload, guarantee, "marginals").weighted_variance

@@ -192,6 +192,29 @@ def test_progress_is_told_as_one_search_and_can_be_stopped() -> None:
 
 
 @pytest.mark.usefixtures("_short_efforts")
+def test_searches_for_the_largest_error_are_told_as_one_and_stopped_as_one() -> None:
+    workload, shares = kway((2, 3, 2), 2), []
+
+    def tell(stage: str, done: int, total: int | None) -> None:
+        shares.append(done / (total or 1))
+
+    made = pc.plan(workload, pc.PureDP(1), effort="normal", objective="largest", progress=tell)
+    assert shares == sorted(shares)
+
+    left = [len(shares) // 4]
+
+    def stop(stage: str, done: int, total: int | None) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Enough
+
+    early = pc.plan(workload, pc.PureDP(1), effort="normal", objective="largest", progress=stop)
+    assert left[0] == -1  # told once, stopped at once
+    assert early.options.effort == "normal"
+    assert max(made.table_variances) <= max(early.table_variances)
+
+
+@pytest.mark.usefixtures("_short_efforts")
 def test_a_search_can_be_stopped_anywhere() -> None:
     """Wherever it is told to stop, the starts of a longer search among it, it has a plan no worse than a fast one."""
     workload = kway((3,) * 5, 2)

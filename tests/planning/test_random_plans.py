@@ -1,6 +1,6 @@
 """Random plans: the exact cost is the guarantee, to the last digit, and brute force agrees.
 
-PRIVCUBE_AUDIT_PLANS says how many thousands there are (1 here, 10 in `make audit`).
+There are 300, or as many thousands as PRIVCUBE_AUDIT_PLANS says (10 in `make audit`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from privcube.strategies import STRATEGIES
 
 FAST = [name for name in STRATEGIES if name not in ("sketch", "hierarchy", "matrix")]
 
-THOUSANDS = int(os.environ.get("PRIVCUBE_AUDIT_PLANS", "1"))
+THOUSANDS = int(os.environ.get("PRIVCUBE_AUDIT_PLANS", "0"))
+AT_ONCE = 1000 if THOUSANDS else 300
 
 
-@pytest.mark.parametrize("seed", range(THOUSANDS))
-def test_a_thousand_random_plans(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(max(THOUSANDS, 1)))
+def test_random_plans_cost_what_was_promised(seed: int) -> None:
     rng = np.random.default_rng(seed)
     made_in_all = 0
-    while made_in_all < 1000:
+    while made_in_all < AT_ONCE:
         schema = Schema.from_sizes({name: int(rng.integers(1, 4)) for name in "abc"[: rng.integers(1, 4)]})
         cube = list(Workload.full_cube(schema))
         chosen = [cube[i] for i in rng.choice(len(cube), size=rng.integers(1, min(5, len(cube)) + 1), replace=False)]

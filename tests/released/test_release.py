@@ -21,7 +21,7 @@ from privcube.planning.steps import with_bundles
 from privcube.sensitive.gate import SystemNoise, _bundle_noise
 from privcube.sensitive.noise import discrete_gaussian, discrete_laplace
 
-DRAWS = 10_000
+DRAWS = 6_000
 
 LEVELED = pc.Schema(
     [
@@ -109,7 +109,7 @@ def test_standard_errors_are_exact_and_intervals_cover(name: str) -> None:
         errors = drawn @ matrix.T
         stated = empty.values(table)
         ratio = errors.var(axis=0) / stated.std_error.ravel() ** 2
-        assert np.all(np.abs(ratio - 1) < 0.12 * (DRAWS / len(drawn)) ** 0.5), (table, ratio)
+        assert np.all(np.abs(ratio - 1) < 0.155 * (DRAWS / len(drawn)) ** 0.5), (table, ratio)
         covered = np.mean(np.abs(errors) <= stated.margin.ravel(), axis=0)
         chance = 5 * (0.95 * 0.05 / len(drawn)) ** 0.5
         assert 0.951 - chance <= covered.mean() <= 0.954 + chance, (table, covered)
@@ -152,7 +152,7 @@ def test_a_query_has_the_variance_of_its_sum(name: str) -> None:
         for row in range(plan.rows)
     ])  # fmt: skip
     errors = many_draws(name) @ matrix
-    assert abs(errors.var() / answer.std_error**2 - 1) < 0.06 * (DRAWS / len(errors)) ** 0.5
+    assert abs(errors.var() / answer.std_error**2 - 1) < 0.078 * (DRAWS / len(errors)) ** 0.5
     chance = 5 * (0.95 * 0.05 / len(errors)) ** 0.5
     assert 0.95 - chance <= np.mean(np.abs(errors) <= answer.high) <= 0.95 + chance
 

@@ -84,6 +84,13 @@ def test_without_fonts_letters_are_replaced_and_that_is_said(tmp_path: Path, mon
     assert "Question marks stand for" not in plain
 
 
+def test_letters_that_no_font_has_are_replaced_and_that_is_said(tmp_path: Path) -> None:
+    export(release("病院 Größe"), tmp_path / "r.pdf", TABLES)
+    text = "\n".join(page.extract_text() for page in pypdf.PdfReader(tmp_path / "r.pdf").pages)
+    assert "?? Größe" in text
+    assert "Question marks stand for letters that the fonts of this document do not have" in text
+
+
 def test_a_pdf_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fpdf", None)
     with pytest.raises(MissingExtraError, match=r"privcube\[report\]"):

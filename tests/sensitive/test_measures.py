@@ -363,12 +363,13 @@ def test_errors_of_simulated_releases_are_the_predicted_ones(guarantee) -> None:
 
 @pytest.mark.parametrize("parts", [1, 131_000, 131_072, 10**6])
 def test_a_run_at_its_heaviest_is_told_apart_exactly(parts: int) -> None:
-    """As many records as may be weighed at once, all in one cell, and all but one of them adding all they can."""
+    """As many records as may be weighed at once, all in one cell, all of them, or all but one, adding all they can."""
     both = CountAndSum.of(Divided(parts, np.zeros(2, dtype=np.uint32), np.array([0, parts])))
     lightest, heaviest = both.weigh(np.array([0, 1], dtype=np.uint8), np.empty(2))
     assert both.most * int(heaviest) < 2**53  # floats hold every sum on the way
-    counted, more = both.apart(np.array([lightest + (both.most - 1) * heaviest]))
-    assert (counted.tolist(), more.tolist()) == ([both.most], [(both.most - 1) * parts])
+    counted, more = both.apart(np.array([both.most * heaviest, lightest + (both.most - 1) * heaviest]))
+    assert counted.tolist() == [both.most] * 2
+    assert more.tolist() == [both.most * parts, (both.most - 1) * parts]
     assert both.most**2 * parts > 2**49  # and not many fewer than they could
 
 

@@ -186,6 +186,21 @@ def test_a_compressed_file_counts_whole_or_not_at_all(ending: str, kept: float, 
             counts_of_a(file)
 
 
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_a_last_line_longer_than_a_buffer_is_not_left_out(ending: str, tmp_path: Path) -> None:
+    """DuckDB reads such a file without its last record, and says nothing; elsewhere in a file it is refused."""
+    content, file = b"a,b\nx,1\n" + b"z" * 33_000_000 + b",1\n", tmp_path / f"people{ending}"
+    file.write_bytes(gzip.compress(content, 1) if ending.endswith("gz") else content)
+    with pytest.raises(DataError, match="can be read to the end"):
+        counts_of_a(file)
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_long_last_line_is_read(end: str, tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text(f"a,b\nx,1\nx,{'z' * 1_900_000}{end}")
+    assert counts_of_a(tmp_path / "people.csv") == [2, 0, 0]
+
+
 def test_fields_that_span_lines_in_a_file_read_by_several_threads(tmp_path: Path) -> None:
     rows = 60_000
     filler = '"line\n,x,\n""quoted""\n' + "-" * 300 + '"'

@@ -59,7 +59,9 @@ def test_database_files_need_a_table_or_a_query(name: str, tmp_path: Path) -> No
 def test_other_endings_and_mixtures_are_refused(names: list[str], tmp_path: Path) -> None:
     for name in names:
         (tmp_path / name).touch()
-    with pytest.raises(DataError, match=r"expected files of one kind, given .*available: .csv, .csv.gz"):
+    with pytest.raises(
+        DataError, match=r"expected files of one kind .save a spreadsheet as CSV., given .*available: .csv, .csv.gz"
+    ):
         engine_for(tmp_path)
 
 

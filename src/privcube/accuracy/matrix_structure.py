@@ -11,9 +11,10 @@ See THEORY section 12.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from privcube.accuracy.blocks.structure import BlockStructure
 
 MOST_CELLS: Final = 1_024  # of the domain: dense algebra on n x n matrices takes time n^3
+_MOST_ATTRIBUTES: Final = 30  # of the domain: arrays of cells have an axis for each, and numpy 1 allows 32
 _DEPENDENT: Final = 1e-6  # ratio of pivots below which the row space is found by singular values
 _OUTSIDE: Final = 1e-16  # part of a query's squared length outside the row space that counts as rounding
 _SLICE: Final = 4_000_000  # numbers in memory at a time: 32 MB
@@ -63,6 +65,7 @@ class ExplicitStructure:
                 expected=f"a domain of at most {MOST_CELLS:,} cells",
                 given=Plain(f"{counted(schema.domain_size)} cells"),
             )
+        refuse_many_attributes("explicit rows", schema)
         parts = [_group_rows(schema, group) for group in groups]
         return cls(
             workload=workload,
@@ -169,6 +172,14 @@ def schema_of(workload: Workload, groups: Sequence[Group] = ()) -> Schema:
     return Schema([attribute for attribute in workload.schema if attribute.name in names])
 
 
+def refuse_many_attributes(subject: str, schema: Schema) -> None:
+    """Refuse a small domain of very many attributes, most of which have a single value."""
+    if len(schema) > _MOST_ATTRIBUTES:
+        raise PlanError(
+            subject, expected=f"at most {_MOST_ATTRIBUTES} attributes", given=Plain(f"{len(schema):,} attributes")
+        )
+
+
 def workload_gram(schema: Schema, workload: Workload) -> Floats:
     """Q'Q with the weights of the tables, over the cells of a schema.
 
@@ -176,13 +187,19 @@ def workload_gram(schema: Schema, workload: Workload) -> Floats:
     >>> workload_gram(schema, Workload.tables(schema, [("a",), ("a", "b")])).tolist()
     [[2.0, 1.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 2.0, 1.0], [0.0, 0.0, 1.0, 2.0]]
     """
-    total = np.zeros((schema.domain_size, schema.domain_size))
-    for table, weight in zip(workload, workload.weights, strict=True):
-        product = np.full((1, 1), weight)
-        for attribute in schema:
-            product = np.asarray(np.kron(product, entry_gram(attribute, axis_of(table, attribute))), dtype=np.float64)
-        total += product
-    return total
+    return _gram(tuple(schema), list(zip(workload, workload.weights, strict=True)))
+
+
+def _gram(attributes: tuple[Attribute, ...], tables: Sequence[tuple[Table, float]]) -> Floats:
+    """Q'Q of weighted tables over some attributes: those with the same entry for the first share a product."""
+    if not attributes:
+        return np.full((1, 1), sum(weight for _, weight in tables))
+    first, *others = attributes
+    alike: defaultdict[Axis | None, list[tuple[Table, float]]] = defaultdict(list)
+    for table, weight in tables:
+        alike[axis_of(table, first)].append((table, weight))
+    products = [np.kron(entry_gram(first, axis), _gram(tuple(others), own)) for axis, own in alike.items()]
+    return np.asarray(reduce(np.add, products), dtype=np.float64)
 
 
 def entry_gram(attribute: Attribute, axis: Axis | None) -> Floats:

@@ -266,3 +266,5 @@ def _check_group(frame: Frame, group: Group) -> None:
             raise PlanError("group", expected="a known kind of part", given=part, available=get_args(PartKind))
         if part.kind == "contrast" and frame.fan_outs[part.axis][part.level - 1] != 2:
             raise PlanError("group", expected="contrasts of two halves only", given=part)
+        if part.kind in ("helmert", "squares") and frame.fan_outs[part.axis][part.level - 1] < 2:
+            raise PlanError("group", expected="Helmert rows of two children or more", given=part)

@@ -114,9 +114,8 @@ class Attribute:
             raise SchemaError(f"{subject}, dates", expected="privcube.Dates", given=dates)
         has_ends = bins is not None or grid is not None or (dates is not None and not dates.recurs)
         if not has_ends and (underflow, overflow) != ("refuse", "refuse"):
-            raise SchemaError(
-                f"{subject}, underflow and overflow", expected="an attribute with bins, periods or a grid"
-            )
+            expected = "an attribute with bins, periods or a grid"
+            raise SchemaError(f"{subject}, underflow and overflow", expected=expected)
         for key, flag in (("ordered", ordered), ("draft", draft), ("trim", trim)):
             if flag is not None and not isinstance(flag, bool):
                 raise SchemaError(f"{subject}, {key}", expected="true or false", given=flag)
@@ -231,9 +230,8 @@ class Attribute:
         found: dict[str, int | None] = {}
         for text, at in [*texts, *((raw, cell[label]) for label, spelled in self.raw for raw in spelled)]:
             if found.setdefault(key := cleaned(text, trim=self.trim, case=self.case), at) != at:
-                raise SchemaError(
-                    f"attribute {self.name!r}", expected="every spelling for one value", given=Plain(f"{key!r} for two")
-                )
+                given = Plain(f"{key!r} for two")
+                raise SchemaError(f"attribute {self.name!r}", expected="every spelling for one value", given=given)
         return tuple(found.items())
 
     @property

@@ -30,8 +30,9 @@ from privcube.model.workload import Entry, Table, Workload, canonical, table_nam
 from privcube.planning.candidates import least_total
 from privcube.planning.frames import frames
 from privcube.planning.minimax import largest_ratio_shares
+from privcube.planning.searched import LONGER
 from privcube.planning.steps import DENOMINATOR, Noise, plan_of
-from privcube.progress import Progress, silent
+from privcube.progress import Enough, InTurn, Progress, silent
 from privcube.strategies import residual
 from privcube.strategies.proposal import Proposal
 
@@ -145,11 +146,21 @@ def _pure(workload: Workload, guarantee: PureDP, options: PlanOptions, wanted: F
     options, weights = replace(options, strategy="search"), _first_weights(workload, wanted)
     best = _tables_alone(workload, guarantee, options, wanted, weights)
     more = get_args(Effort)[1 : get_args(Effort).index(options.effort) + 1]
-    for effort in ("fast",) * _SEARCHES + more:  # more effort goes on from what less effort found
-        made = least_total(_weighted(workload, weights), guarantee, replace(options, effort=effort), progress)
+    efforts = ("fast",) * _SEARCHES + more  # more effort goes on from what less effort found
+    in_turn = InTurn(progress, [LONGER[effort] for effort in efforts])
+    for effort in efforts:
+        try:
+            made = least_total(_weighted(workload, weights), guarantee, replace(options, effort=effort), in_turn)
+        except Enough:
+            if best is None:
+                raise
+            break
         balanced, weights = _balanced(made, wanted, weights)
         if best is None or largest_ratio(balanced, wanted) < largest_ratio(best, wanted):
             best = balanced
+        if in_turn.stopped:
+            break
+        in_turn.next()
     assert best is not None
     return replace(best, workload=workload, options=replace(best.options, objective="largest", effort=options.effort))
 

@@ -26,10 +26,10 @@ from privcube.planning.frames import frames
 from privcube.planning.search.narrow import is_narrow, judge, off_sections
 from privcube.planning.search.search import is_searched, known_starts, search_plan
 from privcube.planning.trees import best_tree, branchings, promising
-from privcube.progress import Enough, Progress, silent
+from privcube.progress import Enough, InTurn, Progress, silent
 
 _FOR_TREES: Final = 0.5  # of the time for strategies, for trees of several branchings
-_LONGER: Final[dict[Effort, int]] = {"fast": 1, "normal": 12, "thorough": 140}  # about how long each takes
+LONGER: Final[dict[Effort, int]] = {"fast": 1, "normal": 12, "thorough": 140}  # about how long each takes
 
 
 def tree_in_time(workload: Workload, guarantee: Guarantee, options: PlanOptions) -> Plan | None:
@@ -58,10 +58,10 @@ def searched(
     search = partial(_with_more_effort, workload, guarantee)
     if tree is None:
         axes = frames(workload, guarantee)
-        part = 1 / len(axes)  # of the time
-        plans = [
-            search(options, frame, [], part, _part(progress, number, len(axes))) for number, frame in enumerate(axes)
-        ]
+        in_turn, plans = InTurn(progress, [1] * len(axes)), []
+        for frame in axes:
+            plans.append(search(options, frame, [], 1 / len(axes), in_turn))
+            in_turn.next()
         return min(plans, key=judge(guarantee))
     flat, part = Frame.unpadded(workload), 0.5 if options.effort == "fast" else 0.9
     plans = [
@@ -70,18 +70,6 @@ def searched(
     ]
     best = min(plans, key=judge(guarantee))
     return replace(best, options=plans[-1].options)
-
-
-def _part(progress: Progress, number: int, count: int) -> Progress:
-    """The progress of one search out of several."""
-
-    def told(stage: str, done: int, total: int | None) -> None:
-        if total is None:
-            progress(stage, done, None)
-        else:
-            progress(stage, number * total + done, count * total)
-
-    return told
 
 
 def _with_more_effort(
@@ -96,16 +84,16 @@ def _with_more_effort(
     """The best plan of searches with more and more effort, each from the plan before, in a part of their time."""
     error = judge(guarantee)
     efforts = get_args(Effort)[: get_args(Effort).index(options.effort) + 1]
-    stages = _Stages(progress, [_LONGER[effort] for effort in efforts])
+    in_turn = InTurn(progress, [LONGER[effort] for effort in efforts])
     plans: list[Plan] = []
     worked_out = known_starts(workload, guarantee, frame) if is_searched(workload, frame) else None
     for effort in efforts:
-        if not stages.stopped:
+        if not in_turn.stopped:
             again = replace(options, effort=effort)
             known = [*plans[-1:], *also]
             try:
                 found = search_plan(
-                    workload, guarantee, again, frame, also=known, part=part, known=worked_out, progress=stages
+                    workload, guarantee, again, frame, also=known, part=part, known=worked_out, progress=in_turn
                 )
                 plans.append(found)
             except Enough:
@@ -113,30 +101,8 @@ def _with_more_effort(
                     raise
                 plans = plans or known
             plans = sorted(plans, key=error, reverse=True)
-            stages.next()
+            in_turn.next()
     if is_narrow(guarantee) and "section" in plans[-1].noise_laws:
         with suppress(PlanError):
             plans = sorted([*plans, off_sections(plans[-1])], key=error, reverse=True)
     return replace(plans[-1], options=replace(plans[-1].options, effort=options.effort))
-
-
-class _Stages:
-    """The progress of searches one after another, as that of one; remembers whether it was stopped."""
-
-    def __init__(self, progress: Progress, lengths: Sequence[int]) -> None:
-        self._progress, self._lengths, self._stage, self.stopped = progress, lengths, 0, False
-
-    def next(self) -> None:
-        """Go on to the next search."""
-        self._stage += 1
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None:
-        before, own, all_ = sum(self._lengths[: self._stage]), self._lengths[self._stage], sum(self._lengths)
-        try:
-            if total is None or len(self._lengths) == 1:
-                self._progress(stage, done, total)
-            else:
-                self._progress(stage, before * total + own * done, all_ * total)
-        except Enough:
-            self.stopped = True
-            raise

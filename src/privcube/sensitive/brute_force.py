@@ -97,12 +97,11 @@ def _adds(attribute: Attribute) -> list[Integers]:
     if divided is None:
         return list(units)
     knots = [divided.parts * unit for unit in units]
-    last = len(units) - 1
     inside = [code for code in range(len(divided.more)) if 0 < divided.more[code] < divided.parts]
     tried = sorted({inside[0], inside[len(inside) // 2]}) if inside else []
     return knots + [
         (divided.parts - divided.more[code]) * units[divided.cell[code]]
-        + divided.more[code] * units[min(divided.cell[code] + 1, last)]
+        + divided.more[code] * units[divided.cell[code] + 1]
         for code in tried
     ]
 

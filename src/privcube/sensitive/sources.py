@@ -86,7 +86,7 @@ def _files(text: str, table: str | None, query: str | None, written: TextFile) -
         return ParquetFiles(files)
     raise DataError(
         f"data {text!r}",
-        expected="files of one kind",
+        expected="files of one kind (save a spreadsheet as CSV)",
         given=", ".join(sorted(endings)),
         available=[".csv", ".csv.gz", ".csv.zst", ".tsv", ".txt", ".parquet", ".duckdb"],
     )

@@ -23,7 +23,15 @@ from typing import Final
 
 import numpy as np
 
-from privcube.accuracy.matrix_structure import MOST_CELLS, axis_of, entry_gram, membership, schema_of, workload_gram
+from privcube.accuracy.matrix_structure import (
+    MOST_CELLS,
+    axis_of,
+    entry_gram,
+    membership,
+    refuse_many_attributes,
+    schema_of,
+    workload_gram,
+)
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import Plain, PlanError, counted
 from privcube.linear.block_optimum import best_blocks
@@ -71,6 +79,7 @@ def propose(workload: Workload, guarantee: Guarantee, effort: Effort = "fast") -
             given=Plain(f"{counted(schema.domain_size)} cells"),
             available=["hierarchy", "wavelet", "marginals", "auto"],
         )
+    refuse_many_attributes(NAME, schema)
     if pure:
         rows = whole_l1(_pure_optimum(schema, workload, effort))
     else:

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -242,6 +243,9 @@ def test_a_refusal_says_in_which_account_and_what_costs_less() -> None:
     assert rest.calibration == "zcdp"
     with pytest.raises(errors.GuaranteeError, match=r"what is left, rho .* \(with calibration zcdp this one costs"):
         remaining(ZCDP_ONE, [*spent, ApproxDP(rest.epsilon, rest.delta, calibration="exact")])
+    just = ZCDP(ZCDP_ONE.rho - half.rho)  # leaves what the release would cost
+    with pytest.raises(errors.GuaranteeError, match=r"\(with calibration zcdp this one costs"):
+        remaining(ZCDP_ONE, [just, replace(half, calibration="exact")])
     with pytest.raises(errors.GuaranteeError, match="pure guarantee, as earlier pure releases leave nothing"):
         remaining(EXACT, [PureDP("0.9"), EXACT.with_amount("0.01")])
 

@@ -207,7 +207,7 @@ def test_what_is_no_artifact_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("hello")
     for name in ("file", "none"):
         for attempt in (verify, open_release):
-            with pytest.raises(ArtifactError, match=f"{name}: expected the folder of an artifact"):
+            with pytest.raises(ArtifactError, match=f"{name}: expected the folder of a release"):
                 attempt(tmp_path / name)  # type: ignore[operator]
     (tmp_path / "empty").mkdir()
     assert "files" in failed(tmp_path / "empty")

@@ -33,7 +33,7 @@ def demo(folder: str) -> None:
     write_new(home / "spec.toml", EXAMPLE)
     say("  discharges.csv   one row per hospital stay, up to three per patient")
     say("  spec.toml        the attributes, the requested tables, the privacy budget, the ledger")
-    _steps(str(home / "spec.toml"), str(home / "out"))
+    _steps(str(home / "spec.toml"), str(home / "chosen-plan.json"), str(home / "out"))
     say()
     say(f"The page of the release, to open in a browser: {home / 'out' / 'index.html'}")
     say()
@@ -52,15 +52,16 @@ def demo(folder: str) -> None:
         say(f"  {shlex.join(words):<{widest}}  # {why}")
 
 
-def _steps(spec: str, out: str) -> None:
+def _steps(spec: str, chosen: str, out: str) -> None:
     from privcube.cli.commands.plan import plan
     from privcube.cli.commands.query import query
     from privcube.cli.commands.release import release
     from privcube.cli.commands.show import show
     from privcube.cli.commands.verify import verify
 
-    _run(plan, "See what will be measured and what error to expect, without reading a record.", spec, "--tables", "5")
-    _run(release, "Count the records, add noise once, recover the tables, publish them.", spec)
+    asked = (spec, "--tables", "5", "--save", chosen)
+    _run(plan, "See what will be measured and what error to expect, without reading a record.", *asked)
+    _run(release, "Count the records, add noise once, recover the tables, publish them.", spec, "--plan", chosen)
     _run(verify, "Check everything that can be checked without the records.", out, "--spec", spec)
     _run(show, "Show a table with its error bars.", out, "ward", "outcome")
     _run(query, "Ask for a count that is in no table.", out, "age=65..85", "ward=surgery,medicine", "outcome=care")

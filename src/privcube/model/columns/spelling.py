@@ -14,6 +14,9 @@ from privcube.model.levels import check_name
 Case = Literal["exact", "fold"]
 
 MISSING: Final = "(missing)"
+MEANS_MISSING: Final = frozenset(
+    ("na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-", "--", ".", "unknown")
+)  # what files say, in any letters, where there is no value
 BLANKS: Final = " \t\n\r\f\v\u00a0"  # what `trim` removes; the last is invisible, and common in exports
 
 

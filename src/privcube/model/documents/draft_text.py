@@ -10,7 +10,6 @@ from typing import Any, Final
 from privcube.model.attribute import Attribute
 from privcube.model.documents.attributes import attribute_document, present
 
-_MOST_ALIKE: Final = 3  # values of an attribute asked about because they seem to be spelled in several ways
 _OPENING: Final = """\
 # A draft made from the data. Which values occur is itself sensitive, so `privcube release` refuses it until you
 # have gone through every attribute: is each value public knowledge, and is nothing missing that could occur?
@@ -31,6 +30,15 @@ epsilon = "1"                   # decide: what this release may tell about one p
 neighbors = "add_remove"        # or "replace_one"
 ledger = "ledger.db"            # records what was spent on these data; keep it with them
 total_epsilon = "4"             # decide: what all releases of these data together may tell
+"""
+_ALIKE: Final = """\
+# decide: some values occurred in other letters or with blanks around them; `trim` and `case` count them together.
+"""
+_GONE: Final = """\
+# decide: do the texts under `raw` mean that the value is missing?
+"""
+_ODD: Final = """\
+# decide: some texts are neither a number nor a date, and count as (other); `privcube check` names them.
 """
 _END: Final = """\
 [workload]
@@ -60,9 +68,7 @@ def _parts(
     for attribute in attributes:
         document = attribute_document(attribute)
         document.pop("ordered", None)
-        yield (
-            f"# decide: {_question(attribute)}\n" + _spelled_twice(attribute.labels) + _toml({"attributes": [document]})
-        )
+        yield f"# decide: {_question(attribute)}\n" + _cleaning(attribute) + _toml({"attributes": [document]})
     for name, reason in left_out:
         yield f"# Left out: column {_quoted(name)}. It would need {reason}.\n"
     yield _END
@@ -98,22 +104,9 @@ def _question(attribute: Attribute) -> str:
     return 'are these values public knowledge? Others are refused; other = "category" would count them together.'
 
 
-def _spelled_twice(labels: Sequence[Any]) -> str:
-    """A comment on labels that seem to be one value, for each of the first such values.
-
-    >>> print(_spelled_twice(["F", "M", "f", " F", "m"]), end="")
-    # decide: are 'F', 'f' and ' F' one value? `trim = true` and `case = "fold"` count them together; then list it once.
-    # decide: are 'M' and 'm' one value, too?
-    """
-    alike: dict[str, list[str]] = {}
-    for label in [own for own in labels if isinstance(own, str)]:
-        alike.setdefault(label.strip().casefold(), []).append(_quoted(label))
-    lines: list[str] = []
-    for *others, last in [own[:4] for own in alike.values() if len(own) > 1][:_MOST_ALIKE]:
-        asked = f"# decide: are {', '.join(others)} and {last} one value"
-        together = '? `trim = true` and `case = "fold"` count them together; then list it once.'
-        lines.append(asked + (", too?" if lines else together) + "\n")
-    return "".join(lines)
+def _cleaning(attribute: Attribute) -> str:
+    alike, odd = attribute.case == "fold", attribute.values is None and attribute.other == "category"
+    return alike * _ALIKE + bool(attribute.raw) * _GONE + odd * _ODD
 
 
 def _quoted(name: str) -> str:

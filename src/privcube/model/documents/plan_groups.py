@@ -97,6 +97,8 @@ def _part(part: tuple[Any, ...], frame: Frame) -> GroupPart:
         raise PlanError("group", expected="a known kind of part", given=kind, available=get_args(PartKind))
     if kind == "contrast" and frame.fan_outs[axis][level - 1] != 2:
         raise PlanError("group", expected="contrasts of two halves only", given=part)
+    if kind in ("helmert", "squares") and frame.fan_outs[axis][level - 1] < 2:
+        raise PlanError("group", expected="Helmert rows of two children or more", given=part)
     return GroupPart(axis, level, kind)
 
 

@@ -145,7 +145,12 @@ class Spec:
             raise SpecError(
                 "data.person", expected="a column that is not an attribute to publish", given=self.data.person
             )
-        for key, place in (("data.source", self.data.source), ("output.path", self.output)):
+        paying = "" if self.ledger is None else self.ledger.path
+        for key, place in (
+            ("data.source", self.data.source),
+            ("output.path", self.output),
+            ("privacy.ledger", paying),
+        ):
             if "\0" in place:
                 raise SpecError(key, expected="a path without zero bytes", given=place)
         if self.data.person is None and self.guarantee.max_rows_per_person != 1:

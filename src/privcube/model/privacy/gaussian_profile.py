@@ -70,7 +70,6 @@ def mu_squared_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     with decimal.localcontext(_SEARCH):
         mu = _start(epsilon, delta)
         for accuracy in (_ROUGH, _FINE):
-            step = Decimal(1)
             for _ in range(100):
                 step = _newton_step(mu, epsilon, delta, accuracy)
                 mu *= step.exp()

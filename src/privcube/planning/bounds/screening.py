@@ -48,7 +48,8 @@ _PAIR: Final = 6e-9  # a pair of tables, times attributes
 _TREE: Final = 5e-4  # a choice of levels below a table, for a tree with and without bundles
 _RANGE: Final = 10e-6  # a cell of an attribute asked for by ranges
 _MATRIX: Final = 0.9e-3  # a cell, under Laplace noise
-_GAUSSIAN_MATRIX: Final = 4e-9  # a cell to the third power, under Gaussian noise
+_GAUSSIAN_MATRIX: Final = 4e-9  # a cell to the third power, under Gaussian noise,
+_MATRIX_OF_TABLE: Final = 8e-6  # and a table, times attributes
 _NARROWER: Final = 1 / 6  # at most, of the variance of whole-number Laplace noise: 1 / sinh^2 x > 1 / x^2 - 1 / 3
 
 
@@ -171,7 +172,8 @@ class Prices:
             cells = prod(used.values())
             if cells > MOST_CELLS:
                 return 0.0  # refused at once
-            return _MATRIX * cells if isinstance(self._guarantee, PureDP) else _GAUSSIAN_MATRIX * cells**3
+            tables = _MATRIX_OF_TABLE * len(self._workload) * len(used)
+            return tables + (_MATRIX * cells if isinstance(self._guarantee, PureDP) else _GAUSSIAN_MATRIX * cells**3)
         return _LEVELS * self._below(dict.fromkeys(used, 2))
 
     def _by_pairs(self, choices: dict[str, int]) -> float:

@@ -37,7 +37,7 @@ from privcube.planning.search.exchange import SETTLING, Lawful, exchanged, nearb
 from privcube.planning.search.gram import GramColumn
 from privcube.planning.search.moves import Change, Moves
 from privcube.planning.search.starts import MOST_ROWS
-from privcube.progress import PLANNING, Check, Enough, Progress
+from privcube.progress import PLANNING, Check, Enough, InTurn, Progress
 
 # The sizes below are empirical: they give good plans within the time of an effort.
 _HOT: Final = 0.06  # first temperature: a rise of the log error, times the number of groups
@@ -110,21 +110,21 @@ def annealed(
     choices: Choices, candidates: Sequence[Found], effort: Effort, progress: Progress, part: float = 1.0
 ) -> Found:
     """The best plan found from these ranked starts, in a part of the time of an effort."""
-    best, runs = candidates[0], _RUNS[effort]
+    best, in_turn = candidates[0], InTurn(progress, [1] * _RUNS[effort])
     seconds = part * _SECONDS[effort] * min(1.0, choices.residuals / _FEW)
-    for run in range(runs):
+    for run in range(_RUNS[effort]):
         most = seconds * _SETTLED_FIRST / SETTLING_START / choices.residuals  # bundles of all plans
         plans = max(1, min(_PLANS[effort], int(most / max(1, len(best.bundles)))))
         fitting = [each for each in candidates if plans * len(each.bundles) <= most]
         used = [best.start, *(each.start for each in _both_kinds(fitting, max(4, plans // 2)))]
         population = Population(choices, [used[at % len(used)] for at in range(plans)], _FREE, seed=run)
-        told = _part(progress, run, runs)
         try:
-            population.anneal(seconds, told)
-            other = _exchanged(choices, population, seconds, partial(told, PLANNING, _TOLD, _TOLD))
+            population.anneal(seconds, in_turn)
+            other = _exchanged(choices, population, seconds, partial(in_turn, PLANNING, _TOLD, _TOLD))
         except Enough:
             return min(best, population.best, key=error_of)
         best = min(best, population.best, other, key=error_of)
+        in_turn.next()
     return best
 
 
@@ -147,11 +147,6 @@ def _exchanged(choices: Choices, population: Population, seconds: float, check: 
     fixed = np.zeros((0, choices.residuals)) if best.gram is None else best.gram.says[None]
     error, bundles = exchanged(choices, best.bundles, fixed, pool, _EXCHANGES * seconds, check)
     return Found(tuple(bundles), error, best.gram)
-
-
-def _part(progress: Progress, run: int, runs: int) -> Progress:
-    """The progress of one run out of several."""
-    return lambda stage, done, total: progress(stage, run * (total or 0) + done, runs * (total or 0))
 
 
 class Population:

@@ -155,7 +155,7 @@ class Contents:
                 _look(folder / TABLES, f"{TABLES}/", sizes, strange)
         except OSError as problem:
             raise ArtifactError(
-                str(folder), expected="the folder of an artifact", given=Plain(problem.strerror or "something else")
+                str(folder), expected="the folder of a release", given=Plain(problem.strerror or "something else")
             ) from None
         return cls(folder, sizes, tuple(sorted(strange)))
 

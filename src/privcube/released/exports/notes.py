@@ -33,8 +33,8 @@ def notes(release: Release) -> list[str]:
     guarantee, sure = release.plan.guarantee, f"{CONFIDENCE:.0%}"
     return [
         "The numbers have noise added to them, to protect those they are about. Each comes with its standard error, "
-        f"and with an interval that contains the true number with a probability of {sure}, for each by itself and, "
-        "in the columns called all at once, for all numbers of a table.",
+        f"and with an interval that contains the true number with a probability of {sure}. Columns called "
+        '"all at once" have intervals that contain all true numbers of a table together with that probability.',
         f'A number is called "uncertain" if its standard error is above {percent(release.words)} of it, and "holds '
         'zero" if zero lies in its interval. Negative counts are small counts with noise; they are kept so that sums '
         "are right on average. Rounded numbers may not add up exactly.",

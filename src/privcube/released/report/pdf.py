@@ -2,7 +2,8 @@
 
 Of the ways to make a PDF, WeasyPrint needs Pango and a browser is 300 MB; fpdf2 is 2 MB, and draws what it is told. Its
 built-in fonts have Latin letters only. DejaVu, which has most alphabets, is used where it is installed, by the system
-or with matplotlib; without it, letters that cannot be shown become question marks, and the report says so.
+or with matplotlib. Letters that the font does not have, such as Chinese ones, become question marks, and the report
+says so; the report as HTML has all letters.
 """
 
 from __future__ import annotations
@@ -52,23 +53,28 @@ class _Document:
         if fonts is not None:
             self._pdf.add_font("DejaVu", "", fonts[0])
             self._pdf.add_font("DejaVu", "B", fonts[1])
+            plain, bold = (self._pdf.fonts[key].cmap for key in ("dejavu", "dejavuB"))
+            self._letters = plain.keys() & bold.keys()
         self._lost = False
         self._cover(report)
         for section in report.sections:
             self._section(section)
         if self._lost:
-            self._paragraph("Question marks stand for letters that the fonts of this document do not have.")
+            self._paragraph(
+                "Question marks stand for letters that the fonts of this document do not have. "
+                "The report as HTML has them."
+            )
 
     def content(self) -> bytes:
         """The bytes of the document."""
         return bytes(self._pdf.output())
 
     def _text(self, text: str) -> str:
-        if not self._plain:
-            return text
-        shown = (
-            text.replace("±", "+-").replace("·", "-").replace("…", "...").encode("latin-1", "replace").decode("latin-1")
-        )
+        if self._plain:
+            plain = text.replace("±", "+-").replace("·", "-").replace("…", "...")
+            shown = plain.encode("latin-1", "replace").decode("latin-1")
+        else:
+            shown = "".join(letter if letter.isspace() or ord(letter) in self._letters else "?" for letter in text)
         self._lost = self._lost or shown.count("?") > text.count("?")
         return shown
 

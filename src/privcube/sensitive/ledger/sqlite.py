@@ -2,7 +2,8 @@
 
 Durable. Transactions use the rollback journal with synchronous=EXTRA: SQLite syncs the journal, the file, and the
 folder in which the journal was deleted, before COMMIT returns. (FULL leaves out the folder: after a power cut, the
-journal could be back and undo the charge.) The file alone is the ledger; there is no write-ahead log to lose in a copy.
+journal could be back and undo the charge.) The file alone is the ledger: one that another program has given a
+write-ahead log is refused, as a copy without the log would lack the last charges.
 
 Whole or absent. A ledger is made under another name and linked to its own, which fails if that exists. So a file that
 is empty or cut short was a ledger once and is refused, never started afresh; of two processes that create, one wins.
@@ -40,6 +41,7 @@ _SCHEMA: Final = "SELECT type, name, sql FROM sqlite_master ORDER BY name <> ?, 
 _SELECT: Final = "SELECT sequence, previous, event, hash FROM privcube_ledger_events ORDER BY sequence"
 _INSERT: Final = "INSERT INTO privcube_ledger_events (sequence, previous, event, hash) VALUES (?, ?, ?, ?)"
 _DAMAGED: Final = "a whole ledger; this file is damaged"
+_ALONE: Final = "a file that is all of it, without a write-ahead log (PRAGMA journal_mode = DELETE puts that back)"
 _EXPECTED: Final = {
     sqlite3.SQLITE_BUSY: f"to be free within {_PATIENCE:.0f} seconds; others keep it busy",
     sqlite3.SQLITE_READONLY: "a file and a folder that can be written",
@@ -101,6 +103,8 @@ class SQLiteStore:
         connection.text_factory = lambda text: text.decode("utf-8", "replace")  # bytes that are no text: a bad event
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise LedgerError(self.name, expected=_DAMAGED)
+        if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+            raise LedgerError(self.name, expected=_ALONE)
         self._require_schema(connection)
         return [Row(*row) for row in connection.execute(_SELECT)]
 

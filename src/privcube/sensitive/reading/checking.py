@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from privcube.errors import SchemaError
+from privcube.errors import SchemaError, listed, quoted
 from privcube.model.attribute import Attribute
-from privcube.model.columns.spelling import cleaned
+from privcube.model.columns.spelling import MEANS_MISSING, cleaned
 from privcube.model.columns.text_files import TextFile
 from privcube.model.schema import Schema
 from privcube.progress import READING, Progress, silent
@@ -23,12 +23,11 @@ from privcube.sensitive.coding import ColumnKind
 from privcube.sensitive.engine import Engine
 from privcube.sensitive.reading.drafting import DRESSED
 from privcube.sensitive.reading.inquiry import Inquiry, inquiry_into
-from privcube.sensitive.reading.questions import counted_where, rows_per_person, undeclared_texts
+from privcube.sensitive.reading.questions import counted_where, number_of_records, rows_per_person, undeclared_texts
 from privcube.sensitive.reading.report import ColumnReport, DataReport, PersonReport
 
 _MOST_TEXTS: Final = 1_000  # of each attribute, looked at for what cleaning would make of them
 _SHOWN: Final = 5
-_MEANS_MISSING: Final = frozenset(("na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-", "--", ".", "unknown"))
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _FORMS: Final = {
     "day first": re.compile(r"(1[3-9]|2[0-9]|3[01])[./-][01]?[0-9][./-][0-9]{4}.*"),
@@ -75,6 +74,7 @@ def look_over(
         "a column cannot be counted": any(problems.values()),
         "no column names people": person is not None and people is None,
         "records name nobody": people is not None and people.without_name > 0,
+        "a draft is not confirmed: remove `draft = true`": bool(schema.drafts),
         "a policy refuses values that occur": any(_refuses(schema[each.attribute], each) for each in columns),
     }
     return DataReport(
@@ -95,7 +95,8 @@ def _problem(attribute: Attribute, names: Sequence[str], kinds: dict[str, Column
     times = names.count(attribute.column)
     if times != 1:
         alike = [name for name in names if name.strip().casefold() == attribute.column.strip().casefold()]
-        return "several columns of that name" if times else f"no such column{f', but {alike[0]!r}' if alike else ''}"
+        others = f", but {alike[0]!r}" if alike else f"; available: {listed(map(quoted, names))}"
+        return "several columns of that name" if times else f"no such column{others}"
     if attribute.column not in kinds:
         return "a column of a type that cannot be counted"
     if attribute.dates is None and kinds[attribute.column] in ("timestamp", "instant"):
@@ -128,9 +129,10 @@ def _counted(
     """How many records there are, meet the conditions and are not dropped; and of each attribute, what is amiss."""
     telling = [_telling(attribute) for attribute in attributes]
     used = list(dict.fromkeys(attribute.column for attribute in (*telling, *conditions)))
+    source, dialect = inquiry.opened(used or list(kinds)[:1])
     if not used:
-        return (0, 0, 0), {}
-    source, dialect = inquiry.opened(used)
+        ((total,),) = inquiry.rows(number_of_records(source))
+        return (total, total, total), {}
     tried = [_asking(condition) for condition in conditions]
     meets = " AND ".join(f"c{len(telling) + at} BETWEEN {_declared(own)}" for at, own in enumerate(tried)) or "TRUE"
     asked, drops = [], []
@@ -214,7 +216,7 @@ def _advice(attribute: Attribute, report: ColumnReport, texts: Sequence[str]) ->
         lines.append("trim = true")
     if report.cased and attribute.case == "exact":
         lines.append('case = "fold"')
-    gone = [said for said in texts if said.strip().casefold() in _MEANS_MISSING]
+    gone = [said for said in texts if said.strip().casefold() in MEANS_MISSING]
     if gone and report.undeclared:
         lines.append(f'raw = {{"(missing)" = [{", ".join(_toml(said) for said in gone[:_SHOWN])}]}}')
     dressed = next(filter(_is_dressed, texts), None)

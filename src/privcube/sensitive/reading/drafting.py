@@ -11,13 +11,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
-from privcube.errors import SchemaError
+from privcube.errors import Plain, SchemaError
 from privcube.model.attribute import Attribute, Policy
 from privcube.model.columns.dates import DateFormat, Dates
+from privcube.model.columns.spelling import MEANS_MISSING, MISSING, cleaned
 from privcube.model.levels import check_name
 from privcube.sensitive.coding import ColumnKind
 from privcube.sensitive.engine import Engine
@@ -29,6 +30,8 @@ _MOST_VALUES: Final = 100
 _MOST_IN_A_ROW: Final = 30  # whole numbers that are values of their own; more, such as ages, become intervals
 _LOOKED_AT: Final = 1_000  # texts of a column, the most frequent ones
 _BINS: Final = 10
+_NEARLY_ALL: Final = 0.9  # of the texts of a column of numbers or dates are some
+_NAMED: Final = 3  # columns, where none can be drafted
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 DRESSED: Final = re.compile(r"[+-]?[$€£]? ?([0-9]{1,3}([,.' ][0-9]{3})+|[0-9]+)([.,][0-9]*)?( ?[%$€£])?")
 _WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
@@ -48,12 +51,39 @@ _NAMES_PEOPLE: Final = re.compile(
 
 @dataclass(frozen=True)
 class Told:
-    """What a column says: its frequent texts, how many different ones there are, and whether values are missing."""
+    """What a column says: its frequent texts, how many different ones there are, and whether values are missing.
+
+    `gone` are texts that stand for a missing value, such as n/a among numbers, and `odd` are others among numbers or
+    dates; neither are among `texts`.
+    """
 
     texts: tuple[str, ...]
+    times: dict[str, int]
     different: int
     records: int
     has_missing: bool
+    gone: tuple[str, ...] = ()
+    odd: tuple[str, ...] = ()
+
+    @property
+    def nearly_unique(self) -> bool:
+        """Whether hardly any text occurs twice, as in identifiers."""
+        return self.different >= max(20, 0.9 * self.records)
+
+    def measured(self, kind: ColumnKind) -> Told:
+        """The same, with the few texts told apart that are neither numbers nor dates where nearly all others are."""
+        shapes = _FORMS.values() if _may_be_dates(kind) else ()
+        fitting = [tuple(filter(shape.fullmatch, self.texts)) for shape in shapes]
+        fitting.append(tuple([text for text in self.texts if _is_number(text, kind)]))
+        texts = max(fitting, key=len)
+        if len(texts) < _NEARLY_ALL * len(self.texts):
+            return self
+        rest = tuple([text for text in self.texts if text not in set(texts)])
+        gone = tuple([text for text in rest if text.strip().casefold() in MEANS_MISSING])
+        odd = tuple([text for text in rest if text not in gone])
+        missing = self.has_missing or bool(gone)
+        left = self.different - len(rest)
+        return replace(self, texts=texts, different=left, has_missing=missing, gone=gone, odd=odd)
 
 
 @dataclass(frozen=True)
@@ -85,7 +115,10 @@ def draft_of(engine: Engine) -> Draft:
                 reason = (name, problem.expected if problem.subject.startswith("column") else "plain, short text")
                 left_out += [] if reason in left_out else [reason]
         if not attributes:
-            raise SchemaError(inquiry.name, expected="at least one column that an attribute can be drafted from")
+            why = "; ".join(f"column {name!r}, which would need {reason}" for name, reason in left_out[:_NAMED])
+            raise SchemaError(
+                inquiry.name, expected="at least one column that an attribute can be drafted from", given=Plain(why)
+            )
     people = [name for name, _ in left_out if name in kinds and _NAMES_PEOPLE.fullmatch(name)]
     return Draft(tuple(attributes), tuple(left_out), people[0] if people else None)
 
@@ -94,62 +127,107 @@ def _told(inquiry: Inquiry, kinds: dict[str, ColumnKind]) -> dict[str, Told]:
     names = list(kinds)
     source, dialect = inquiry.opened(names)
     rows = inquiry.rows(frequent_texts(source, kinds, dialect, RECORDS, _LOOKED_AT))
-    texts: dict[str, list[str]] = {name: [] for name in names}
+    texts: dict[str, dict[str, int]] = {name: {} for name in names}
     different, records, missing = dict.fromkeys(names, 0), dict.fromkeys(names, 0), dict.fromkeys(names, False)
-    for number, text, unlike, total in rows:
+    for number, text, times, unlike, total in rows:
         name = names[number]
         different[name], records[name] = unlike, total
         if text is None or not text.strip():
             missing[name] = True
         else:
-            texts[name].append(text)
-    return {name: Told(tuple(sorted(texts[name])), different[name], records[name], missing[name]) for name in names}
+            texts[name][text] = times
+    return {
+        name: Told(tuple(sorted(texts[name])), texts[name], different[name], records[name], missing[name])
+        for name in names
+    }
 
 
 def _attribute(inquiry: Inquiry, name: str, kind: ColumnKind, told: Told) -> Attribute:
-    """The attribute, or an error that does not pass on what the schema says of a value."""
+    """The attribute, or an error that does not pass on what the schema says of a value.
+
+    Where nearly all texts are dates, or many different numbers, n/a and the like are missing, and the rest is (other).
+    """
+    known = told.measured(kind)
+    found = _bins_or_months(inquiry, name, kind, known)
+    if found is None:
+        return _listed(name, kind, told)
+    raw = ((MISSING, known.gone),) if known.gone else ()
+    return replace(found, raw=raw, other="category" if known.odd else found.other)
+
+
+def _bins_or_months(inquiry: Inquiry, name: str, kind: ColumnKind, told: Told) -> Attribute | None:
+    """The attribute of a column of dates, or of many numbers; None if it is neither."""
     subject = f"column {name!r}"
     missing: Policy = "category" if told.has_missing else "refuse"
+    many = told.different > _MOST_VALUES
     if not told.texts:
         raise SchemaError(subject, expected="at least one value; all are missing")
-    many = told.different > _MOST_VALUES
-    nearly_unique = told.different >= max(20, 0.9 * told.records)
-    if (many or nearly_unique) and _NAMES_PEOPLE.fullmatch(name):
+    if (many or told.nearly_unique) and _NAMES_PEOPLE.fullmatch(name):
         raise SchemaError(subject, expected="something to publish; it looks like an identifier (see person)")
     form = _form(kind, told.texts)
     if form is not None and (many or kind in ("timestamp", "instant") or form == "iso"):
         return _by_month(inquiry, name, kind, form, missing)
-    with_points = [text.replace(",", ".", 1) for text in told.texts]
-    numbers = all(map(_NUMBER.fullmatch, with_points if kind == "comma" else told.texts))
+    numbers = all(_is_number(text, kind) for text in told.texts)
     if numbers and (many or _in_a_row(told.texts)):
         source, dialect = inquiry.opened([name])
         ((low, high),) = inquiry.rows(numbers_between(source, name, kind, dialect))
         if low is not None and max(abs(low), abs(high)) < 1e15:
             edges = _round_edges(Decimal(repr(float(low))), Decimal(repr(float(high))))
             return Attribute(name, bins=edges, underflow="clamp", overflow="clamp", missing=missing, draft=True)
-    if many and kind == "text" and all(map(_NUMBER.fullmatch, with_points)):
+    return None
+
+
+def _listed(name: str, kind: ColumnKind, told: Told) -> Attribute:
+    """The attribute with the values that occur, once each."""
+    subject = f"column {name!r}"
+    missing: Policy = "category" if told.has_missing else "refuse"
+    with_comma = [text for text in told.texts if _is_number(text, "comma")]
+    if told.different > _MOST_VALUES and kind == "text" and len(with_comma) >= _NEARLY_ALL * len(told.texts):
         raise SchemaError(
             subject,
             expected="a decimal point in its numbers; they seem to have a comma. If so, draft it again with "
             '`privcube init --decimal ,`, which writes decimal = "," into [data]',
         )
-    if many and kind == "text" and 2 * sum(map(_is_number, told.texts)) > len(told.texts):
+    many = told.different > _MOST_VALUES
+    if many and kind == "text" and 2 * sum(map(_may_be_number, told.texts)) > len(told.texts):
         raise SchemaError(
             subject,
             expected="plain numbers throughout: no signs of thousands, percent or money, and nothing but numbers. "
             'Without them, or where `other` and `missing` are "category", declare bins, or [[measures]] for its sums',
         )
     if many:
-        what = "an identifier or free text" if nearly_unique else "free text"
+        what = "an identifier or free text" if told.nearly_unique else "free text"
         raise SchemaError(
             subject,
             expected=f"at most {_MOST_VALUES} different values, numbers or dates; it looks like {what}. To publish it, "
             "declare values, or values_from a file",
         )
     try:
-        return Attribute(name, values=_values(kind, told.texts), missing=missing, draft=True)
+        spelled = _spelled_once(told)
+        values = _values(kind, tuple(spelled))
+        if len(spelled) == len(told.texts):
+            return Attribute(name, values=values, missing=missing, draft=True)
+        return Attribute(name, values=values, missing=missing, trim=True, case="fold", draft=True)
     except SchemaError:
         raise SchemaError(subject, expected="values without control characters, of at most 1,000 characters") from None
+
+
+def _spelled_once(told: Told) -> list[str]:
+    """The texts; if capitals or blanks alone set some of them apart, the most frequent of these, without the blanks."""
+    alike: dict[str, list[str]] = {}
+    for text in sorted(told.texts, key=lambda text: -told.times[text]):
+        alike.setdefault(cleaned(text, trim=True, case="fold"), []).append(text)
+    if len(alike) == len(told.texts):
+        return list(told.texts)
+    return [cleaned(texts[0], trim=True, case="exact") for texts in alike.values()]
+
+
+def _is_number(text: str, kind: ColumnKind) -> bool:
+    return _NUMBER.fullmatch(text.replace(",", ".", 1) if kind == "comma" else text) is not None
+
+
+def _may_be_dates(kind: ColumnKind) -> bool:
+    return kind not in ("float", "decimal", "boolean")
 
 
 def _in_a_row(texts: Sequence[str]) -> bool:
@@ -160,13 +238,13 @@ def _in_a_row(texts: Sequence[str]) -> bool:
     return 2 * len(numbers) > max(numbers) - min(numbers)
 
 
-def _is_number(text: str) -> bool:
+def _may_be_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None or DRESSED.fullmatch(text) is not None
 
 
 def _form(kind: ColumnKind, texts: Sequence[str]) -> DateFormat | None:
     """How dates are written, if all texts are dates."""
-    if kind in ("float", "decimal", "boolean"):
+    if not _may_be_dates(kind):
         return None
     return next((form for form, shape in _FORMS.items() if all(map(shape.fullmatch, texts))), None)
 

@@ -18,6 +18,11 @@ from privcube.sensitive.coding import (
 from privcube.sensitive.reading.dates import date_or_hour
 
 
+def number_of_records(source: str) -> str:
+    """A query for how many records there are."""
+    return f"SELECT count(*) FROM {source}"
+
+
 def counted_where(
     source: str,
     attributes: Sequence[Attribute],
@@ -70,7 +75,7 @@ def rows_per_person(
 
 
 def frequent_texts(source: str, kinds: Mapping[str, ColumnKind], dialect: Dialect, records: int, most: int) -> str:
-    """A query for what columns say: number of the column, text, how many different ones it has, and how many records.
+    """A query for what columns say: number of the column, text, how often, how many different ones, how many records.
 
     From at most `records` records; at most `most` texts of each column, the most frequent first, and null.
     """
@@ -84,8 +89,8 @@ def frequent_texts(source: str, kinds: Mapping[str, ColumnKind], dialect: Dialec
     whole = "count(*) OVER (PARTITION BY n) AS different, sum(times) OVER (PARTITION BY n) AS total"
     turn = "row_number() OVER (PARTITION BY n, t IS NULL ORDER BY times DESC, t) AS turn"
     return (
-        f"SELECT n, t, different, CAST(total AS INT8) FROM (SELECT *, {whole}, {turn} FROM ({grouped}) AS grouped) "
-        f"AS turned WHERE turn <= {most:d}"
+        f"SELECT n, t, times, different, CAST(total AS INT8) "
+        f"FROM (SELECT *, {whole}, {turn} FROM ({grouped}) AS grouped) AS turned WHERE turn <= {most:d}"
     )
 
 

@@ -101,9 +101,10 @@ class DataReport:
         yield f"Source      {self.source}"
         if self.text_file is not None:
             yield "Text file   " + ", ".join(f"{key} {value}" for key, value in self.text_file.items())
-        left_out = f" ({self.outside:,} do not meet `where`, {self.dropped:,} are dropped by policies)"
         counted = f"{self.records:,}" if self.refused else f"{self.counted:,} of {self.records:,} count"
-        yield f"Records     {counted}{left_out if self.counted < self.records else ''}"
+        left_out = {"do not meet `where`": self.outside, "are dropped by policies": self.dropped}
+        told = ", ".join(f"{number:,} {why}" for why, number in left_out.items() if number)
+        yield f"Records     {counted}{f' ({told})' if told else ''}"
         for column in self.columns:
             yield from _column_lines(column)
         if self.person is not None:

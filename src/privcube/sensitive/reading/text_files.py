@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import os
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _LONGEST_HEADER: Final = 1 << 20
+_END: Final = 1 << 22  # bytes, more than DuckDB takes for one record
 _BLOCK: Final = 1 << 24  # bytes that Arrow parses at a time: no record may be longer
 
 
@@ -61,8 +63,7 @@ class CsvFiles:
         """One reading per order of columns, or per file if Arrow reads them."""
         alike: defaultdict[tuple[tuple[str, ...], str], list[str]] = defaultdict(list)
         for file in self._files:
-            if file.lower().endswith(".zst"):
-                _read_to_the_end(file)
+            self._require_an_end(file)
             alike[_header(file, self._text)].append(file)
         readings: list[str] = []
         for (names, separator), files in alike.items():
@@ -75,6 +76,12 @@ class CsvFiles:
                     connection.register(source, _read_by_arrow(file, len(names), separator, self._text.encoding))
             readings += [numbered_columns(source, columns) for source in sources]
         return f"({' UNION ALL '.join(readings)}) AS records"
+
+    def _require_an_end(self, file: str) -> None:
+        """Refuse a last line without end, which DuckDB leaves out without a word if it is longer than its buffers."""
+        end = _end_of(file)
+        if len(end) == _END and not re.search(rb"[\r\n]", end[:-2]):
+            raise DataError(self.name, expected=self.expected)
 
 
 def _read_by_duckdb(files: Sequence[str], width: int, separator: str) -> str:
@@ -142,8 +149,15 @@ def _stream(file: str) -> Any:
     return pa.input_stream(file, compression={".gz": "gzip", ".zst": "zstd"}.get(Path(file).suffix.lower()))
 
 
-def _read_to_the_end(file: str) -> None:
-    """Stop at a file that was cut off; DuckDB takes what is there of a zstd file for all of it."""
+def _end_of(file: str) -> bytes:
+    """The last bytes of a file. One that is compressed is read whole: of a zstd file that was cut off, DuckDB takes
+    what is there for all of it."""
+    if not file.lower().endswith((".gz", ".zst")):
+        with Path(file).open("rb") as plain:
+            plain.seek(max(0, plain.seek(0, os.SEEK_END) - _END))
+            return plain.read()
+    end = b""
     with _stream(file) as stream:
-        while stream.read(1 << 24):
-            pass
+        while part := stream.read(1 << 24):
+            end = (end + part)[-_END:]
+    return end
