@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import comb, log
+from collections.abc import Callable
+from math import comb, factorial, log, sqrt
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from privcube.algebra.budgets import (
     laplace_budgets,
     laplace_optimum,
 )
+from privcube.planning.bounds.volume_bound import least_by_volume
 
 GRID = [(d, k) for d in (5, 6, 8, 11, 16) for k in (1, 2, 3) if k < d / 2]
 
@@ -109,3 +111,72 @@ def test_classic_constant() -> None:
 def test_number_of_coefficients() -> None:
     assert bounds.coefficients(16, 2) == 1 + 16 + comb(16, 2)
     assert len(plan(all_kway(16, 2), PureDP(1), "fourier").groups) == 137
+
+
+# Counts beside several measures (THEORY section 14)
+
+WITHIN = 2.25 * 2 * np.exp(-1) / (1 - np.exp(-1)) ** 2  # 1.5 times the error of a count as drawn at epsilon 1
+
+
+def plate(k: int, half: float) -> tuple[float, float]:
+    """Variances of the count and of a contrast under e^-s, with moments of s from its density s (H + s)^k e^-s."""
+    weights = [comb(k, j) * half ** (k - j) for j in range(k + 1)]
+
+    def mean(power: int) -> float:
+        return sum(own * factorial(j + 1 + power) for j, own in enumerate(weights)) / sum(
+            own * factorial(j + 1) for j, own in enumerate(weights)
+        )
+
+    return mean(2) / 3, (half**2 + 2 * half * mean(1) + mean(2)) / 3
+
+
+def norm(k: int, height: float) -> tuple[float, float]:
+    """Variances under the norm whose ball narrows from h to 1 as the count moves; sums over a fine grid."""
+    t = (np.arange(20_000) + 0.5) / 20_000
+    u = height - (height - 1) * t
+    of_t, of_c = (t**2 * u**k).mean(), (u ** (k + 2)).mean() / 3
+    return (k + 2) * (k + 3) * of_t / (u**k).mean(), (k + 2) * (k + 3) * of_c / (u**k).mean()
+
+
+def sums_at(family: Callable[[int, float], tuple[float, float]], k: int, count: float) -> float:
+    """The standard error of a sum over [0, 100] where the count has this variance."""
+    low, high = 1.0 if family is norm else 0.0, 1e3
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if family(k, middle)[0] > count else (low, middle)
+    return 50 * sqrt(sum(family(k, high)))
+
+
+def least_sum(k: int, count: float) -> float:
+    """The bound of section 9 for the cube of a cell, with a and b in inverse proportion to the variances."""
+    m = k + 1
+    mean = least_by_volume(m * log(2), m, 0.0) / m
+    return 50 * sqrt(count + (mean**m / count) ** (1 / k))
+
+
+@pytest.mark.parametrize(
+    ("k", "bundles", "figures"), [(2, (5, 10), (267, 197, 171, 183)), (3, (7, 14), (397, 271, 199, 218))]
+)
+def test_what_counts_beside_measures_can_cost(k: int, bundles: tuple[int, int], figures: tuple[int, ...]) -> None:
+    """The norms of the planner, noise around a plate, and the bound; the cube is where both families begin."""
+    cube = (k + 2) * (k + 3) / 3
+    assert plate(k, 0.0) == pytest.approx((cube, cube))
+    assert norm(k, 1.0) == pytest.approx((cube, cube))
+    found = [sums_at(norm, k, WITHIN), sums_at(plate, k, WITHIN), least_sum(k, WITHIN), sums_at(plate, k, bundles[0])]
+    assert found == pytest.approx(figures, abs=0.6)
+    assert least_sum(k, bundles[0]) < found[3] < 50 * sqrt(sum(bundles))
+
+
+def test_noise_around_a_plate_has_its_moments_and_its_price() -> None:
+    """Drawn as a mixture of boxes; a step within the cube raises s by at most 1."""
+    dice, k, half = np.random.default_rng(1), 3, 5.55
+    weights = np.array([comb(k, j) * half ** (k - j) * factorial(j + 1) for j in range(k + 1)])
+    s = dice.gamma(dice.choice(k + 1, size=100_000, p=weights / weights.sum()) + 2)
+    z = dice.uniform(-1, 1, (k + 1, len(s))) * np.array([s, *[half + s] * k])
+    assert (z**2).mean(axis=1) == pytest.approx([plate(k, half)[0], *[plate(k, half)[1]] * k], rel=0.03)
+
+    def level(z: np.ndarray) -> np.ndarray:
+        return np.maximum(np.abs(z[0]), np.maximum(np.abs(z[1:]).max(axis=0) - half, 0))
+
+    assert np.all(level(z) <= s)
+    assert np.all(level(z + dice.choice([-1, 1], z.shape)) <= level(z) + 1 + 1e-12)

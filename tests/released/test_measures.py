@@ -16,6 +16,7 @@ from tests.sensitive.test_measures import NoNoise
 
 import privcube as pc
 from privcube import errors
+from privcube.accuracy.predictor import predictor
 from privcube.cli.measure_hints import measure_hints
 from privcube.model.measurements import Measurements
 from privcube.model.measures.asked import measured_axis
@@ -24,6 +25,7 @@ from privcube.released.explorer.release_site import release_site
 from privcube.released.labels import NUMBERS as NUMBERS_OF_A_TABLE
 from privcube.released.page.html import document_in
 from privcube.released.presentation.tables import published
+from privcube.released.ratios import ShareErrors
 from privcube.sensitive import gate
 
 EXACT = pc.PureDP(10**6)  # so much that what is published is the truth
@@ -257,6 +259,22 @@ def test_means_of_a_table_are_those_of_its_cells(guarantee, over: str) -> None:
         assert row.mean_low <= one.low + 0.02 * width
         assert row.mean_high >= one.high - 0.02 * width
         assert row.mean_high - row.mean_low <= 1.1 * width
+
+
+@pytest.mark.parametrize(("guarantee", "most"), [(pc.PureDP(10), 1.06), (pc.ZCDP(1), 1.02), (pc.PureDP(1), 1.02)])
+def test_factors_of_means_of_narrow_noise_are_those_of_their_laws(guarantee: pc.PureDP | pc.ZCDP, most: float) -> None:
+    """Counts have steps of a whole record, up to 1.6 standard errors, and parts of a measure fill what lies between."""
+    schema = pc.Schema([*pc.Schema.from_sizes({"a": 2, "b": 8}), pc.Measure("x", low=0, high=20, step=1)])
+    known = predictor(pc.plan(pc.Workload.all_kway(schema, 2).with_sums(), guarantee, "marginals"))
+    errors_of_means = ShareErrors.of(known, ("a", "b", "x"), (2,))
+    near = errors_of_means.factors.near(errors_of_means.variances, 0.95)
+    for ratio in np.linspace(0, 1, 21):
+        weights = np.zeros((2, 8, 2))
+        weights[0, 0] = [-ratio, 1 - ratio]
+        law = known.query_law(("a", "b", "x"), weights)
+        exact = law.half_width(0.95) / law.variance**0.5
+        if ratio != 0.5:  # where the noise of counts cancels
+            assert 1 <= near(np.full((2, 8, 2), ratio))[0, 0, 1] / exact <= most
 
 
 # How many records have a number

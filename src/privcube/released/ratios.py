@@ -26,7 +26,8 @@ from typing import Final
 
 import numpy as np
 
-from privcube.accuracy.intervals import ErrorLaw, interval_factor, known_confidence
+from privcube.accuracy.intervals import ErrorLaw, Term, interval_factor, known_confidence
+from privcube.accuracy.moments import drawn_variance
 from privcube.accuracy.predictor import Predictor
 from privcube.algebra.lattice import Floats, Integers
 from privcube.errors import QueryError
@@ -38,6 +39,7 @@ _WORDS: Final = ("total", "row", "column")
 _GRID: Final = 5  # ratios for which k is worked out, from 0 to 1
 _MOST_KINDS: Final = 5  # of cells for which k is worked out
 _ROUNDS: Final = 4  # in which an end and its k settle; k changes slowly
+_STEPS: Final = 4  # in a standard error, at least, for noise to fill what lies between coarser steps
 _ROUNDING: Final = 1e-6  # added to half-widths, as to those of counts
 
 
@@ -300,9 +302,23 @@ def _factor_near(law: ErrorLaw, confidence: float) -> Floats:
 
     If noise is narrow, the possible errors change places from one ratio to the next. Then it is at least as wide as
     under continuous noise, plus half of the largest step, as for numbers of a table whose own laws are not worked out.
+    If most of it has finer steps, these fill what lies between, and half of such a step is enough.
     """
     error = math.sqrt(law.variance)
     if law.terms is None or error == 0:
         return _factor(law, confidence)
+    if (fine := _fine_step(law.terms, law.variance)) < law.step:
+        return np.asarray((law.half_width(confidence) + fine / 2) / error)
     wide = max(law.half_width(confidence) / error, interval_factor(law.kurtosis, confidence))
     return np.asarray(wide + law.step / 2 / error)
+
+
+def _fine_step(terms: Sequence[Term], variance: float) -> float:
+    """The largest step of draws that together have half of a variance and a small step beside it; else infinite."""
+    step = found = 0.0
+    for term in sorted(terms, key=lambda own: own.weight if own.noise != "smooth" else 0.0):
+        step = term.weight if term.noise != "smooth" else step
+        found += term.draws * term.weight**2 * drawn_variance(term.noise, term.parameter)
+        if 2 * found >= variance:
+            return step if _STEPS * step <= math.sqrt(found) else math.inf
+    return math.inf
