@@ -58,6 +58,14 @@ def meetings(shape: Shape) -> set[tuple[Fraction, Fraction, Fraction, Fraction]]
     }
 
 
+def test_a_part_has_the_nodes_of_all_levels_above() -> None:
+    levels = [Level("sixth", width=2), Level("half", width=6)]
+    frame = Frame(Schema([Attribute("a", size=12, levels=levels)]), "natural", leveled=frozenset("a"))
+    for kind in ("cells", "helmert"):
+        shapes = [shape_of(frame, GroupPart(0, level, kind)) for level in (1, 2, 3)]  # type: ignore[arg-type]
+        assert [(shape.parents, shape.children) for shape in shapes] == [(1, 2), (2, 3), (6, 2)]
+
+
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_a_product_moves_as_far_as_the_dearest_two_of_its_records(axes: int) -> None:
     met = {shape: meetings(shape) for shape in SHAPES}
@@ -197,6 +205,7 @@ def test_a_bundle_over_levels_moves_at_each_of_them() -> None:
     found = planned.every_case(PureDP(1, neighbors="replace_one"), frame, groups, [(0, 1)])
     assert found is not None
     assert found.terms[0].place.tolist() == [0, 1, 1]
+    assert found.terms[0].orbit == 1
     assert found.dearest([7]) == 7
 
 
@@ -217,12 +226,29 @@ def test_prices_of_many_cases_are_rounded_by_their_own_size(price: Fraction, mon
     assert 26 * price <= found <= 26 * price * (1 + Fraction(1, 10**15))
 
 
+@pytest.mark.parametrize("count", [10, 5000])
+def test_tables_are_added_up_case_by_case(count: int) -> None:
+    """In fractions if they are few, rounded up if they are many, and 0 if nothing costs anything."""
+    place, costs = np.arange(count) % 2, np.array([Fraction(0), Fraction(1, 2)], dtype=object)
+    even, odd, none = (pairs._Table((0,), costs[each]) for each in (place, 1 - place, 0 * place))
+    assert pairs._largest([count], [none]) == 0
+    assert pairs._largest([count], [even, odd]) == Fraction(1, 2)  # of parts that come to 1
+    assert pairs._largest([count], [even, even]) == 1
+
+
 # Matrices
 
 
 WIDE = np.ones((2, 40), dtype=int)
 WIDE[1, 20:22] = [3, -3]
 WIDE[0, :18] = 5
+
+
+def test_a_matrix_may_have_a_single_row() -> None:
+    frame = Frame(Schema.from_sizes({"a": 3, "b": 2}), "natural")
+    privacy._check_group(frame, MatrixGroup(("a",), ((1, 2, 0),)))
+    with pytest.raises(errors.PlanError, match="over the cells of its attributes"):
+        privacy._check_group(frame, MatrixGroup(("b",), ((1, 2, 0),)))
 
 
 def unknown(*given: object) -> int:

@@ -452,6 +452,8 @@ def test_dimensions_refused(dimension: int, script: Any) -> None:
     nothing = np.zeros(0, dtype=np.int64)
     with pytest.raises(GuaranteeError, match="dimension of a Gram matrix: expected 1 to 1,024"):
         gram_noise(dimension, nothing, nothing, [Fraction(1)], nothing, script([]))
+    gram.check_gram(1, [Fraction(1)])
+    gram.check_gram(1024, [Fraction(1)])
 
 
 @pytest.mark.parametrize(

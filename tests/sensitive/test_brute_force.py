@@ -55,6 +55,9 @@ WRONG = {
     "parts below 0": lambda own: replace(own, more=np.where(own.more == 3, -1, own.more)),
     "more parts than there are": lambda own: replace(own, more=np.where(own.more == 3, 7, own.more)),
     "parts beyond the last cell": lambda own: replace(own, cell=np.where(own.more == 3, 3, own.cell)),
+    "a part beyond the last cell": lambda own: replace(
+        own, cell=np.where(own.more == 3, 3, own.cell), more=np.where(own.more == 3, 1, own.more)
+    ),
     "a cell beyond the last one": lambda own: replace(own, cell=np.where(own.more == 0, own.cell + 4, own.cell)),
 }
 

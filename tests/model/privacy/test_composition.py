@@ -112,6 +112,7 @@ def test_the_account_with_the_largest_part_left_is_the_first() -> None:
     assert [each.currency for each in found] == ["mu^2", "epsilon"]
     assert parts == sorted(parts, reverse=True)
     assert found[0].limit < found[1].limit / 10
+    assert account_of(EXACT, [PureDP("0.01")]) == found[0]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ def test_gaussian_variance_follows_from_the_amounts() -> None:
     approx = ApproxDP(1, "1e-6", calibration="zcdp")
     assert approx.rho == rho_of(Fraction(1), Fraction(1, 10**6))
     assert approx.unit_noise == 1 / (2 * approx.rho)
+    exact = ApproxDP(1, "1e-6", calibration="exact")
+    assert exact.unit_noise == 1 / exact.mu_squared
     classic = ApproxDP(1, "1e-6", calibration="classic")
     assert classic.unit_noise == classic_gaussian_variance(Fraction(1), Fraction(1, 10**6))
     assert classic.unit_noise > approx.unit_noise

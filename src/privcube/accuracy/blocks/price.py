@@ -101,7 +101,7 @@ def _check_weights(frame: Frame, group: BlockGroup) -> None:
     for block in group.blocks:
         own = [1]
         for name in block.contrasted:
-            norms = [j * 1 + j * j for j in range(1, frame.schema[name].cells)]
+            norms = [j + j * j for j in range(1, frame.schema[name].cells)]
             own = [left * right for left in own for right in norms]
         expected += own * len(block.matrix.rows)
     if list(row_weights(frame, group)) != expected:
