@@ -7,8 +7,8 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install --constraint
 # Bytecode is kept wherever it is turned off, too: tests start some hundred interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 
-# One more than cores: some tests wait for Spark, for databases and for other processes.
-WORKERS = $$($(BIN)/python -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count()))(0)))')
+# Two more than cores: some tests wait for Spark, for databases and for other processes.
+WORKERS = $$($(BIN)/python -c 'import os; print(2 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count()))(0)))')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint site package bench audit attack experiments docs clean

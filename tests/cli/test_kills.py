@@ -1,6 +1,6 @@
 """kill -9 of a whole release, at every step and at any moment: every release is accounted for, no file is missing.
 
-PRIVCUBE_KILLS says how many random moments are tried (12 here, more in `make audit`): a quarter each for whole releases
+PRIVCUBE_KILLS says how many random moments are tried (8 here, more in `make audit`): a quarter each for whole releases
 and for charges alone (tests/ledger), with ledgers in files and in PostgreSQL. Of whole releases at most 500 each are
 killed: one takes as long as many charges, which then make up the number. Here, steps that have nothing to do with the
 ledger are killed with one in a file only.
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from factory_postgres import server
 
-KILLS = min(int(os.environ.get("PRIVCUBE_KILLS", "12")) // 4, 500)
+KILLS = min(int(os.environ.get("PRIVCUBE_KILLS", "8")) // 4, 500)
 PUBLISHED = [
     ("ledger", "commit", "after"),
     ("pipeline", "_rename", "before"),

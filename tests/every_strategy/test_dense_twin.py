@@ -98,7 +98,7 @@ def dense(made: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(deadline=None, max_examples=10 * MANY)
+@settings(deadline=None, max_examples=4 * MANY)
 @given(data=st.data())
 def test_optimal_recovery_equals_dense_least_squares(strategy: str, data: st.DataObject) -> None:
     """Predicted variances and recovered tables of the closed form against pinv, on padded cells."""
@@ -119,7 +119,7 @@ def test_optimal_recovery_equals_dense_least_squares(strategy: str, data: st.Dat
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(deadline=None, max_examples=6 * MANY)
+@settings(deadline=None, max_examples=4 * MANY)
 @given(data=st.data())
 def test_exact_answers_give_exact_tables(strategy: str, data: st.DataObject) -> None:
     """R S = Q on real data: without noise both recoveries return the true tables."""
@@ -157,7 +157,7 @@ def true_table(workload: Workload, table, cells: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(deadline=None, max_examples=6 * MANY)
+@settings(deadline=None, max_examples=4 * MANY)
 @given(data=st.data())
 def test_direct_recovery_has_the_variance_it_predicts(strategy: str, data: st.DataObject) -> None:
     """The R of step 2 is linear: read it off unit answers, and compare the variance it implies."""
@@ -200,7 +200,7 @@ def drawn_noise(made: Plan) -> np.ndarray:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("recovery", ["optimal", "direct"])
-@settings(deadline=None, max_examples=6 * MANY)
+@settings(deadline=None, max_examples=4 * MANY)
 @given(data=st.data())
 def test_the_noise_that_is_drawn_has_the_stated_variance(strategy: str, recovery: str, data: st.DataObject) -> None:
     """diag(R U R') with the R for continuous variances and U row by row; unless noise is rounded, never above R V R'.
@@ -226,7 +226,7 @@ def test_the_noise_that_is_drawn_has_the_stated_variance(strategy: str, recovery
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(deadline=None, max_examples=6 * MANY)
+@settings(deadline=None, max_examples=4 * MANY)
 @given(data=st.data())
 def test_rows_of_a_group_are_disjoint_with_unit_entries(strategy: str, data: st.DataObject) -> None:
     """The formal guarantee rests on this: every record meets every group in one row, with +1 or -1.
@@ -252,7 +252,7 @@ def test_rows_of_a_group_are_disjoint_with_unit_entries(strategy: str, data: st.
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(deadline=None, max_examples=6 * MANY)
+@settings(deadline=None, max_examples=4 * MANY)
 @given(data=st.data())
 def test_recovered_tables_agree_on_shared_margins(strategy: str, data: st.DataObject) -> None:
     schema = Schema.from_sizes({name: data.draw(st.integers(1, 4)) for name in "abc"})
@@ -266,7 +266,7 @@ def test_recovered_tables_agree_on_shared_margins(strategy: str, data: st.DataOb
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(deadline=None, max_examples=6 * MANY)
+@settings(deadline=None, max_examples=4 * MANY)
 @given(data=st.data())
 def test_each_step_lowers_the_predicted_error(strategy: str, data: st.DataObject) -> None:
     """S+ <= S under the R of step 2; step 3 never raises it; iterating never raises it either."""

@@ -31,7 +31,7 @@ from privcube.strategies import STRATEGIES
 ALL = int(os.environ.get("PRIVCUBE_AUDIT_SCHEMAS", "1")) > 1
 SEEDS = range(200) if ALL else sorted({*range(35), 137, 147, 179} - {2, 5, 8, 10, 13, 23, 25, 28})  # these take longest
 LIMIT = 15.0  # seconds of the processor; "fast" promises 1, and 3 for 10,000 tables
-IN_TIME = 0.5 if ALL else 0.05  # estimated seconds; strategies below are worked out by name
+IN_TIME = 0.5 if ALL else 0.02  # estimated seconds; strategies below are worked out by name
 
 pytestmark = [pytest.mark.usefixtures("whole_search")] if ALL else []
 
