@@ -7,6 +7,7 @@ from typing import Any
 
 from privcube.cli.output import count_of, say, say_columns
 from privcube.errors import PrivcubeError
+from privcube.model.amounts import error_text
 from privcube.model.measures.measure import scale_of
 from privcube.model.options import PlanOptions
 from privcube.model.privacy.guarantee import Guarantee
@@ -60,7 +61,7 @@ def show_comparison(strategies: list[dict[str, Any]], *, most_tables: int) -> No
     say("Strategies by predicted standard error of a cell, the best for this workload first:")
     say()
     lines = [
-        (line["strategy"], line["worst_table"], f"{line['worst_std_error']:,.2f}", f"{line['std_error']:,.2f}")
+        (line["strategy"], line["worst_table"], error_text(line["worst_std_error"]), error_text(line["std_error"]))
         for line in usable
     ]
     say_columns(("strategy", "worst table", "error there", "root mean square"), lines, left=2)
@@ -71,7 +72,7 @@ def show_comparison(strategies: list[dict[str, Any]], *, most_tables: int) -> No
             say(f"{line['strategy']}: cannot be used here; {line['refused']}")
     say()
     names = list(usable[0]["tables"])
-    rows = [(name, *(f"{line['tables'][name]:,.2f}" for line in usable)) for name in names[: most_tables or None]]
+    rows = [(name, *(error_text(line["tables"][name]) for line in usable)) for name in names[: most_tables or None]]
     say_columns(("table", *(line["strategy"] for line in usable)), rows)
     if most_tables and len(names) > most_tables:
         say(f"... and {count_of(len(names) - most_tables, 'more table')} (--tables 0 lists all)")

@@ -30,7 +30,7 @@ _STEPS: Final = (600, 1_500)  # at most, from every start and from the best one;
 _SETTLED: Final = 1e-10  # of the sum of the diagonal of W: a step that lowers f by less is the last
 
 # Seconds per effort, and prices of a step in seconds on a core of 2024: per entry of Theta, and per entry and row.
-_SECONDS: Final[dict[Effort, float]] = {"fast": 1.05, "normal": 4.0, "thorough": 40.0}
+_SECONDS: Final[dict[Effort, float]] = {"fast": 1.35, "normal": 4.0, "thorough": 40.0}
 _ENTRY: Final = 100e-9
 _ENTRY_TIMES_ROW: Final = 0.9e-9
 

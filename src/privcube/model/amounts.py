@@ -109,3 +109,12 @@ def shown_down(amount: Fraction) -> str:
     ('0.666666', '0.5', '0')
     """
     return shown(-amount).removeprefix("-")  # rounding a negative number up moves it toward zero
+
+
+def error_text(error: float) -> str:
+    """A standard error for people: to two decimal places, or to two digits where that would leave less.
+
+    >>> error_text(1234.567), error_text(0.05), error_text(0.00123)
+    ('1,234.57', '0.05', '0.0012')
+    """
+    return f"{error:,.2f}" if error >= 0.01 or not error else f"{error:.2g}"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from privcube.model.amounts import error_text
 from privcube.planning.limits import SAYS
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ def _ratios_of(found: Explanation) -> str:
 
 
 def _other_lines(found: Explanation) -> list[tuple[str, ...]]:
-    own = (f"{found.std_error:,.2f}", "1.000", f"{found.strategy} (this plan)")
+    own = (error_text(found.std_error), "1.000", f"{found.strategy} (this plan)")
     usable = [
-        (f"{each.std_error:,.2f}", f"{each.ratio:,.3f}", each.strategy)
+        (error_text(each.std_error), f"{each.ratio:,.3f}", each.strategy)
         for each in found.others
         if each.std_error is not None and each.ratio is not None
     ]
@@ -94,14 +95,16 @@ def _closing(found: Explanation) -> str:
         else " (A plan does not record wanted errors per table; if there were any, it was made for those.)"
     )
     name = "Yardstick" if found.limit.kind == "yardstick" else "Limit"
-    least, most = math.floor(found.limit.std_error * 100) / 100, math.ceil(found.limit.ratio * 1000) / 1000
-    if found.limit.kind == "optimum":
-        least, most = found.limit.std_error, found.limit.ratio
+    least, most = found.limit.std_error, found.limit.ratio
+    if found.limit.kind != "optimum":  # a bound is rounded to the safe side
+        steps = 100 if least >= 0.01 else 10 ** (1 - math.floor(math.log10(least)))
+        least = math.floor(least * steps) / steps
+        most = math.ceil(most * 1000) / 1000
     own = found.limit.std_error * found.limit.ratio
     weighted, at = "", f"{most:.3f} times that"
     if found.objective == "total" and not math.isclose(own, found.std_error, rel_tol=_EQUAL):
-        weighted, at = ", weighted as the tables are,", f"{at}, {own:,.2f}"
-    return f"{name}: a {what}{weighted} of {least:,.2f}; this plan is at {at}. {SAYS[found.limit.kind]}{wanted}"
+        weighted, at = ", weighted as the tables are,", f"{at}, {error_text(own)}"
+    return f"{name}: a {what}{weighted} of {error_text(least)}; this plan is at {at}. {SAYS[found.limit.kind]}{wanted}"
 
 
 def _count(number: int, noun: str) -> str:

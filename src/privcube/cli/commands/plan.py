@@ -12,6 +12,7 @@ import click
 from privcube.cli import completion
 from privcube.cli.files import write_new
 from privcube.cli.output import count_of, percent, say, say_columns, say_json, say_warning
+from privcube.model.amounts import error_text
 
 if TYPE_CHECKING:
     from privcube.cli.expectations import Needed
@@ -195,15 +196,15 @@ def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20
     drawn = math.fsum(count * variance for count, variance in variances) / sum(cells)
     sums = ", sums in units of the largest number" if any(map(measure_of, made.workload)) else ""
     say(
-        f"Error       standard error of a cell {made.mean_cell_variance**0.5:,.2f} (root mean square{sums}), "
-        f"{drawn**0.5:,.2f} with the whole-number noise that is drawn"
+        f"Error       standard error of a cell {error_text(made.mean_cell_variance**0.5)} (root mean square{sums}), "
+        f"{error_text(drawn**0.5)} with the whole-number noise that is drawn"
     )
     for line in measure_hints(made):
         say(f"            {line}")
     say()
     scales = [scale_of(schema, table) for table in made.workload]
     lines = [
-        (table_name(table), f"{count:,}", f"{variance**0.5 * scale:,.2f}")
+        (table_name(table), f"{count:,}", error_text(variance**0.5 * scale))
         for table, count, variance, scale in zip(made.workload, cells, made.table_variances, scales, strict=True)
     ]
     say_columns(("table", "cells", "std. error of a cell"), lines[: most_tables or None])
@@ -253,7 +254,7 @@ def _show_hint(made: Plan) -> None:
         say()
         say(
             f"Hint        With delta = {delta} besides epsilon, the standard error of a cell would be "
-            f"{then:,.2f} instead of {made.mean_cell_variance**0.5:,.2f}."
+            f"{error_text(then)} instead of {error_text(made.mean_cell_variance**0.5)}."
         )
         say(f'            If that guarantee will do, write `delta = "{delta}"` into [privacy].')
 
@@ -362,7 +363,7 @@ def _show_accuracy(found: dict[str, Any], most_tables: int) -> None:
     if fitted is not None:
         say(f"            A plan made for it needs only {_amounts(fitted)} (--save FILE writes that plan)")
         if found["largest_std_error_of_others"] is not None:
-            most = f"{found['largest_std_error_of_others']:,.2f}"
+            most = error_text(found["largest_std_error_of_others"])
             say(f"            It spends nothing on other tables, whose standard errors are then up to {most}")
     say(f"            {found['law']}")
     if len(wanted) > 1 or len(lines) > 1:

@@ -11,6 +11,7 @@ import click
 
 from privcube.cli import completion
 from privcube.cli.output import count_of, say, say_columns, say_json, say_prose, terminal_width
+from privcube.model.amounts import error_text
 
 if TYPE_CHECKING:
     from privcube.released.presentation.tables import PublishedTable
@@ -119,7 +120,7 @@ def _list(release: Release, rows: int, as_json: bool) -> None:
     say(f"Tables      {count_of(len(tables), 'table')}, {count_of(release.workload.cells, 'cell')}")
     say()
     named = ["table"] if all(line["table"] == line["title"] for line in found) else ["table", "title"]
-    lines = [[*(line[name] for name in named), f"{line['cells']:,}", f"{line['std_error']:,.2f}"] for line in found]
+    lines = [[*(line[name] for name in named), f"{line['cells']:,}", error_text(line["std_error"])] for line in found]
     say_columns([*named, "cells", "std. error of a cell"], lines, left=len(named), within=terminal_width())
     if len(found) < len(tables):
         say(f"... and {count_of(len(tables) - len(found), 'more table')} (--rows 0 lists all)")

@@ -2,13 +2,14 @@
 
 The search minimizes the predicted error of a plan, a closed form (`privcube.planning.search.closed_form`) that needs no
 data. Several plans are annealed side by side, from different starts. Each step offers every plan one change (a group
-altered, dropped, added or moved to another bundle, two groups replaced by their union, two bundles merged, or an
-attribute added to or removed from all groups of a bundle) and adapts the budgets in two rounds. The change is accepted
-if the error falls, and otherwise with probability exp(-rise / temperature). The temperature falls by a factor of 100,
-from a different value for each plan; it is divided by the number of groups, because one group matters less in a plan
-with many. Bundles that are left almost no budget are dropped, though later changes may restore them. From time to time
-the best plans replace the worst. At the end, bundles of the best plan are exchanged for ones built to fit
-(`privcube.planning.search.exchange`). A callback may stop the search at any time, with the best plan so far.
+altered, dropped, added or moved to another bundle, two groups replaced by their union, a group split in two, two
+bundles merged, or an attribute added to or removed from all groups of a bundle) and adapts the budgets in two rounds.
+The change is accepted if the error falls, and otherwise with probability exp(-rise / temperature). The temperature
+falls by a factor of 100, from a different value for each plan; it is divided by the number of groups, because one group
+matters less in a plan with many. Bundles that are left almost no budget are dropped, though later changes may restore
+them. From time to time the best plans replace the worst. At the end, bundles of the best plan are exchanged for ones
+built to fit (`privcube.planning.search.exchange`). A callback may stop the search at any time, with the best plan so
+far.
 
 The duration is measured by the number of groups and array entries processed, at fixed prices in seconds, never by a
 clock, and the generator has a fixed seed. So a workload and an effort always give the same plan. The generator makes no
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 
 from privcube.algebra.lattice import Floats, Integers
 from privcube.model.options import Effort
-from privcube.planning.search.closed_form import NEVER, Bundle, Choices, Shape, optimal_shares, terms
+from privcube.planning.search.closed_form import NEVER, Bundle, Choices, Shape, drawable_shares, terms
 from privcube.planning.search.exchange import SETTLING, Lawful, exchanged, nearby
 from privcube.planning.search.gram import GramColumn
 from privcube.planning.search.moves import Change, Moves
@@ -61,14 +62,14 @@ _FEW: Final = 8  # residuals; a search over fewer is shortened in proportion
 
 _EMPTY: Final = Shape(1.0, 1.0, -1, 0.0)
 
-# Prices of a step in seconds on a core of 2024: per plan, per group of a changed bundle, per residual of it, and per
-# entry of `says`.
+# Prices of a step in seconds on a busy core of 2024: per plan, per group of a changed bundle, per residual of it, and
+# per entry of `says`. A core with nothing else to do takes a third of that.
 _PLAN: Final = 55e-6
 _GROUP: Final = 2e-6
 _RESIDUAL: Final = 60e-9
 _ENTRY: Final = 4e-9
 # Per effort: the time of a run, the plans annealed at once, and the number of runs.
-_SECONDS: Final[dict[Effort, float]] = {"fast": 0.5, "normal": 7.0, "thorough": 30.0}
+_SECONDS: Final[dict[Effort, float]] = {"fast": 0.6, "normal": 12.0, "thorough": 30.0}
 _PLANS: Final[dict[Effort, int]] = {"fast": 8, "normal": 24, "thorough": 24}
 _RUNS: Final[dict[Effort, int]] = {"fast": 1, "normal": 1, "thorough": 4}
 
@@ -171,6 +172,7 @@ class Population:
         self._sums = np.zeros((len(plans), places, 3, choices.residuals))
         self._rows = np.zeros((len(plans), places))
         self._shares = np.zeros((len(plans), places + 1))
+        self._least = np.zeros((len(plans), places + 1))  # shares at which bundles can be drawn
         self.says = np.zeros((len(plans), places + 1, choices.residuals))
         for at, gram in enumerate(self.grams):
             if gram is not None:
@@ -185,10 +187,9 @@ class Population:
                 laws = zip(plan, self._sections[at, :own].tolist(), strict=True)
                 shapes = [choices.shapes(bundle)[section] for bundle, section in laws]
                 self.says[at, :own] = choices.strengths(self._sums[at, :own], shapes)
+                self._least[at, :own] = [self._least_of(bundle, choices.shapes(bundle)[False]) for bundle in plan]
         self._shares /= self._shares.sum(axis=1, keepdims=True)
-        self.errors, self._shares, self._precisions = optimal_shares(
-            self.says, choices.importance, self._shares, rounds
-        )
+        self.errors, self._shares, self._precisions = self._adapted(self.says, self._shares, self._least, rounds)
         self.best = self._best()
 
     def anneal(self, seconds: float, progress: Progress) -> None:
@@ -233,7 +234,12 @@ class Population:
         own = shares[at, place]
         shares[at, place] = np.where(empty, 0.0, np.where(own > 0, own, _NEW_SHARE))
         shares /= np.maximum(shares.sum(axis=1, keepdims=True), NEVER)
-        errors, shares, precisions = optimal_shares(self.says, self._choices.importance, shares, _ROUNDS)
+        least = self._least.copy()
+        least[at, place] = [
+            self._least_of(changes[plan][spot].bundle, shape)
+            for (plan, spot), (shape, _) in zip(places, shapes, strict=True)
+        ]
+        errors, shares, precisions = self._adapted(self.says, shares, least, _ROUNDS)
         taken = self._taken(changes, errors, temperature)
         self.errors[taken], self._shares[taken], self._precisions[taken] = (
             errors[taken],
@@ -247,10 +253,17 @@ class Population:
         self._sections[at[kept], place[kept]] = sections[kept]
         self._sums[at[kept], place[kept]] = sums[kept]
         self._rows[at[kept], place[kept]] = rows[kept]
+        self._least[at[kept], place[kept]] = least[at[kept], place[kept]]
         self.says[at[~kept], place[~kept]] = before[~kept]
         touched = sum(len(self.plans[number][where]) for number, where in places)
         changed = (_RESIDUAL * self._choices.residuals) * len(places)
         return price + _GROUP * touched + changed + _ENTRY * self.says.size
+
+    def _least_of(self, bundle: Bundle, shape: Shape) -> float:
+        return self._choices.least_share(len(bundle), shape.dimension)
+
+    def _adapted(self, says: Floats, shares: Floats, least: Floats, rounds: int) -> tuple[Floats, Floats, Floats]:
+        return drawable_shares(says, self._choices.importance, shares, least, rounds)
 
     def _by_law(
         self, plans: Integers, sums: Floats, shapes: list[tuple[Shape, Shape]]
@@ -327,12 +340,13 @@ class Population:
         says = np.where(gone[..., None], 0.0, self.says)
         shares = np.where(gone, 0.0, self._shares)
         shares /= np.maximum(shares.sum(axis=1, keepdims=True), NEVER)
-        errors, shares, precisions = optimal_shares(says, self._choices.importance, shares, _ROUNDS)
+        errors, shares, precisions = self._adapted(says, shares, np.where(gone, 0.0, self._least), _ROUNDS)
         for number in np.flatnonzero(small.any(axis=1) & (errors < self.errors * _LITTLE)).tolist():
             for place in np.flatnonzero(small[number]).tolist():
                 self.plans[number][place] = []
             self._sums[number, small[number]] = 0.0
             self._rows[number, small[number]] = 0.0
+            self._least[number, gone[number]] = 0.0
             self.says[number], self._shares[number], self.errors[number] = says[number], shares[number], errors[number]
             self._precisions[number] = precisions[number]
 
@@ -345,7 +359,7 @@ class Population:
         row = np.arange(len(self.plans))[:, None]
         self._sums, self._rows, self._sections = (part[row, order] for part in (self._sums, self._rows, self._sections))
         with_gram = np.pad(order, ((0, 0), (0, 1)), constant_values=-1)
-        self._shares, self.says = self._shares[row, with_gram], self.says[row, with_gram]
+        self._shares, self._least, self.says = (part[row, with_gram] for part in (self._shares, self._least, self.says))
         self.plans = [[plan[at] for at in kept] for plan, kept in zip(self.plans, order.tolist(), strict=True)]
 
     def _resample(self, apart: bool) -> None:
@@ -359,7 +373,7 @@ class Population:
         for best, worst in chain.from_iterable(pairs):
             self.plans[worst] = [list(bundle) for bundle in self.plans[best]]
             self.grams[worst] = self.grams[best]
-            for part in (self._sums, self._rows, self._sections, self._shares, self.says, self.errors):
+            for part in (self._sums, self._rows, self._least, self._sections, self._shares, self.says, self.errors):
                 part[worst] = part[best]
         for at, gram in enumerate(self.grams):
             if gram is not None:
@@ -367,6 +381,4 @@ class Population:
                 share = float(self._shares[at, -1])
                 self.grams[at] = fitting = gram.beside(self._choices.importance, others, share, _FITTED)
                 self.says[at, -1] = fitting.says
-        self.errors, self._shares, self._precisions = optimal_shares(
-            self.says, self._choices.importance, self._shares, _ROUNDS
-        )
+        self.errors, self._shares, self._precisions = self._adapted(self.says, self._shares, self._least, _ROUNDS)

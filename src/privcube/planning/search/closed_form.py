@@ -13,6 +13,10 @@ the section, less by one for every group of cells but one, and the term of a gro
 (it is exact if the group has two rows or is alone). Residuals of the slices themselves are told by their totals, with
 precision 1 / (s v), v = (m'+1)(m'+2) E t^2: the sum t has a density that is the product over groups of the volumes of
 the sections of an L1 ball, added up as logarithms on a grid.
+
+Noise of very many rows in a slice can only be drawn if it is narrow (`privcube.model.slices.largest_scale`), so such a
+bundle needs a least share of the budget.
+
 A set of levels is an integer with one bit for every level of every axis above its total.
 
 See THEORY section 3.2.
@@ -23,7 +27,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -35,12 +39,15 @@ from privcube.algebra.section import log_volume
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup, part_rows
 from privcube.model.noise.bundles import LARGEST_SECTION, MOST_ON_SECTION
+from privcube.model.slices import largest_scale
 from privcube.model.workload import Workload
 
 Choice = tuple[int, ...]  # per axis the number of an option; 0 is nothing
 Bundle = list[Choice]
 
 _MOST_KEPT: Final = 2**25  # entries of groups x residuals that are kept, a byte each
+_LITTLE_MORE: Final = 1.01  # than the least share: budgets of the plan are settled further than those of the search
+UNDRAWABLE: Final = 1e6  # times the error: how a plan counts whose noise is too wide to be drawn
 NEVER: Final = 1e-30  # stands for a precision of 0, to avoid division by 0
 
 
@@ -91,12 +98,22 @@ class Choices:
     """The groups that a frame allows, and the residuals that a workload needs."""
 
     def __init__(
-        self, workload: Workload, frame: Frame, index: WorkloadIndex | None = None, *, total_is_known: bool = False
+        self,
+        workload: Workload,
+        frame: Frame,
+        index: WorkloadIndex | None = None,
+        *,
+        total_is_known: bool = False,
+        whole_scale: float = 0.0,
     ) -> None:
-        """`index` is the workload's, if already known; a known total need not be measured."""
+        """`index` is the workload's, if already known; a known total need not be measured.
+
+        `whole_scale` is the scale of noise that has the whole budget: rows changed / epsilon.
+        """
         residuals, asks = WorkloadIndex.of(workload, frame) if index is None else index
         cells = np.array(workload.sizes, dtype=np.float64)
         self.frame = frame
+        self._whole_scale = whole_scale
         self.importance = asks.transposed_times(np.array(workload.weights) * cells)
         self.levels = residuals.level_vectors()
         if total_is_known:
@@ -209,6 +226,13 @@ class Choices:
         dimension = 1 + sum(cells) - len(cells) + free
         total = 1 / (slices * (dimension + 1) * (dimension + 2) * self._spread(cells))
         return whole, Shape(slices, dimension, shared, total)
+
+    def least_share(self, groups: int, dimension: float) -> float:
+        """The least share at which a bundle of groups can be drawn, by its rows in a slice; 0 if any share will do."""
+        if groups < 2 or dimension <= MOST_ON_SECTION:
+            return 0.0
+        most = largest_scale(int(dimension))
+        return _LITTLE_MORE * self._whole_scale / most if most else inf
 
     def _spread(self, cells: Sequence[int]) -> float:
         """E t^2 on the section of groups of these sizes, cached."""
@@ -337,6 +361,15 @@ def optimal_shares(says: Floats, importance: Floats, shares: Floats, rounds: int
         shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), NEVER)  # an empty plan keeps shares of 0
     precision = np.maximum(np.matmul((shares**2)[:, None, :], says)[:, 0], NEVER)
     return (importance / precision).sum(axis=1), shares, precision
+
+
+def drawable_shares(
+    says: Floats, importance: Floats, shares: Floats, least: Floats, rounds: int
+) -> tuple[Floats, Floats, Floats]:
+    """The same, where a plan with a bundle below its least share counts as far worse: its noise cannot be drawn."""
+    errors, shares, precision = optimal_shares(says, importance, shares, rounds)
+    errors[(shares < least).any(axis=1)] *= UNDRAWABLE
+    return errors, shares, precision
 
 
 def _first_bits(frame: Frame) -> list[int]:

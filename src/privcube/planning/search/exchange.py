@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
-from privcube.planning.search.closed_form import NEVER, Choice, Choices, Facts, optimal_shares, terms
+from privcube.planning.search.closed_form import NEVER, Choice, Choices, Facts, drawable_shares, terms
 from privcube.progress import Check, never
 
 # Prices in seconds of a group added to a bundle: per entry of pool x residuals, per group of the pool, and by itself;
@@ -60,7 +60,8 @@ def exchanged(
     speaks = choices.speaks(pool)
     bundles, kept = list(plan), len(fixed)
     says = np.concatenate([fixed, *(choices.strengths_of(*each)[None] for each in bundles)])
-    error, shares = _settled(choices, says, np.ones(kept + len(bundles)))
+    least = np.array([0.0] * kept + [_least_share(choices, each) for each in bundles])
+    error, shares = _settled(choices, says, np.ones(kept + len(bundles)), least)
     untried = _ones_and_pairs(shares[kept:])
     while seconds > 0 and (gone := next(untried, None)) is not None:
         check()
@@ -75,13 +76,14 @@ def exchanged(
         seconds -= join * (len(fitting.bundle) + 1) + SETTLING * says.size
         others = [*(bundles[at] for at in stay), fitting]
         other_says = np.concatenate([says[left], choices.strengths_of(*fitting)[None]])
-        tried = _settled(choices, other_says, np.append(shares[left], share))
+        other_least = np.append(least[left], _least_share(choices, fitting))
+        tried = _settled(choices, other_says, np.append(shares[left], share), other_least)
         if tried[0] < error * (1 - _LEAST_GAIN):
             worth = np.flatnonzero(tried[1][kept:] > _LEAST_SHARE)
             bundles = [others[at] for at in worth]
             left = np.concatenate([np.arange(kept), kept + worth])
-            says = other_says[left]
-            error, shares = _settled(choices, says, tried[1][left])
+            says, least = other_says[left], other_least[left]
+            error, shares = _settled(choices, says, tried[1][left], least)
             untried = _ones_and_pairs(shares[kept:])
     return error, bundles
 
@@ -133,9 +135,14 @@ def fitted(
     return Lawful([pool[at] for at in taken], section)
 
 
-def _settled(choices: Choices, says: Floats, shares: Floats) -> tuple[float, Floats]:
-    """The error and the settled shares of bundles of these strengths."""
-    errors, found, _ = optimal_shares(says[None], choices.importance, (shares / shares.sum())[None], _SETTLED)
+def _least_share(choices: Choices, each: Lawful) -> float:
+    return choices.least_share(len(each.bundle), choices.shapes(each.bundle)[False].dimension)
+
+
+def _settled(choices: Choices, says: Floats, shares: Floats, least: Floats) -> tuple[float, Floats]:
+    """The error and the settled shares of bundles of these strengths, each of which needs a least share."""
+    start = (shares / shares.sum())[None]
+    errors, found, _ = drawable_shares(says[None], choices.importance, start, least[None], _SETTLED)
     return float(errors[0]), found[0]
 
 

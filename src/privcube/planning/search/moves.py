@@ -69,9 +69,11 @@ class Moves:
             return self._move(plan, place, group, used)
         if kind < 0.87:
             return self._merge(plan, place, used)
-        if kind < 0.92:
+        if kind < 0.91:
             return self._slice(plan, place)
-        return self._unite(plan, place, group, used)
+        if kind < 0.97:
+            return self._unite(plan, place, group, used)
+        return self._split(plan, place, group)
 
     def _alter(self, plan: list[Bundle], place: int, group: Choice) -> Change:
         other = self._neighbor(group)
@@ -140,6 +142,20 @@ class Moves:
         come = [] if union in rest else [union]
         change[place] = Edit([*rest, *come], [*gone, group], come)
         return change
+
+    def _split(self, plan: list[Bundle], place: int, group: Choice) -> Change:
+        """Replace a group by two that each leave out one of its axes, as two groups that are united often do."""
+        group = max(group, self._any(plan[place]), key=lambda each: sum(map(bool, each)))
+        there = [axis for axis, option in enumerate(group) if option]
+        if len(there) < 2:
+            return {}
+        one = self._any(there)
+        other = self._any(there)
+        if one == other:
+            return {}
+        parts = [(*group[:axis], 0, *group[axis + 1 :]) for axis in (one, other)]
+        come = [part for part in parts if part not in plan[place]]
+        return {place: Edit([*(each for each in plan[place] if each != group), *come], [group], come)}
 
     def _wider(self, axis: int, one: int, other: int) -> int:
         """An option that covers what two options cover: the cells of the finer level, unless the two are equal."""

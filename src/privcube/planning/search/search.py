@@ -41,6 +41,7 @@ from privcube.strategies.proposal import Proposal
 
 _COVERINGS: Final[dict[Effort, int]] = {"fast": 2, "normal": 16, "thorough": 48}  # greedy starts, as time allows
 _BUNDLINGS: Final[dict[Effort, int]] = {"fast": 1, "normal": 4, "thorough": 8}  # for workloads too large to search
+_INSTEAD: Final = 3  # starts to take instead of a plan that cannot be drawn
 _MOST_WITH_GRAM: Final = 50_000  # residuals of a large workload for which Gram bundles are tried
 _MOST_GRAMS: Final = 10  # Gram bundles to start from
 _MOST_BESIDE: Final = 3  # of the best plans without a Gram bundle that are tried beside one
@@ -91,13 +92,19 @@ def search_plan(
         [*first, *_beside_gram(known, workload, first, time_for_starts, check)], key=lambda each: each.error
     )
     found = annealed(choices, candidates, options.effort, progress, part) if part else candidates[0]
-    return plan_of(workload, guarantee, options, _proposal(choices, found, frame, index, public))
+    make = partial(plan_of, workload, guarantee, options)
+    for each in (found, *candidates[:_INSTEAD]):
+        with suppress(PlanError):  # budgets are settled further, and so may make noise too wide to be drawn after all
+            return make(_proposal(choices, each, frame, index, public))
+    return make(Proposal.of_bundles(frame, [[table] for table in cells_groups(frame, workload)], index))
 
 
 def known_starts(workload: Workload, guarantee: PureDP, frame: Frame) -> KnownStarts:
     """What searches with more and more effort share; empty at first."""
     public = total_is_public(guarantee, workload.schema)
-    return KnownStarts(Choices(workload, frame, WorkloadIndex.of(workload, frame), total_is_known=public))
+    scale = float(guarantee.rows_changed / guarantee.epsilon)
+    index = WorkloadIndex.of(workload, frame)
+    return KnownStarts(Choices(workload, frame, index, total_is_known=public, whole_scale=scale))
 
 
 def is_searched(workload: Workload, frame: Frame) -> bool:

@@ -146,8 +146,9 @@ def _column_lines(column: ColumnReport) -> Iterator[str]:
 
 
 def _person_lines(person: PersonReport) -> Iterator[str]:
+    rows = "1 row" if person.largest == 1 else f"up to {person.largest:,} rows"
     yield (
-        f"Persons     {person.people:,} in column {person.column}, with up to {person.largest:,} rows; "
+        f"Persons     {person.people:,} in column {person.column}, with {rows} each; "
         f"{person.above_bound:,} have more than {person.bound:,}, which leaves out {person.rows_lost:,} rows"
     )
     if person.without_name:
