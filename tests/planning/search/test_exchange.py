@@ -10,7 +10,7 @@ from privcube.model.frame import Frame
 from privcube.model.groups import cells_groups
 from privcube.planning.search.annealing import Population, Start
 from privcube.planning.search.closed_form import Bundle, Choice, Choices
-from privcube.planning.search.exchange import Lawful, exchanged, fitted, nearby
+from privcube.planning.search.exchange import Lawful, Pool, exchanged, nearby
 from privcube.planning.search.gram import gram_columns
 
 SCHEMA = pc.Schema.from_sizes({"a": 2, "b": 3, "c": 4, "d": 2})
@@ -33,7 +33,10 @@ def nothing(choices: Choices) -> np.ndarray:
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 1.0])
 @pytest.mark.parametrize("way", [1, 2])
-def test_the_fitting_bundle_is_the_one_found_by_hand(way: int, share: float) -> None:
+@pytest.mark.parametrize(("stay", "without"), [([], []), ([1], []), ([0, 3], [2]), ([], [0, 1])])
+def test_the_fitting_bundle_is_the_one_found_by_hand(
+    stay: list[int], without: list[int], way: int, share: float
+) -> None:
     """The same greedy choice, with every bundle worked out as a whole."""
     choices, tables = choices_of(pc.Workload.all_kway(SCHEMA, way))
     pool = list(nearby(choices, tables))
@@ -44,14 +47,15 @@ def test_the_fitting_bundle_is_the_one_found_by_hand(way: int, share: float) -> 
         laws = [precision + share**2 * says(choices, bundle, section) for section in (False, True)]
         return min(float((choices.importance / each).sum()) for each in laws)
 
-    by_hand: Bundle = []
+    by_hand = [pool[at] for at in stay]
+    allowed = [group for at, group in enumerate(pool) if at not in without]
     while True:
-        tried = [[*by_hand, group] for group in pool if group not in by_hand]
+        tried = [[*by_hand, group] for group in allowed if group not in by_hand]
         best = min(tried, key=error)
         if by_hand and error(best) >= error(by_hand):
             break
         by_hand = best
-    found = fitted(choices, pool, choices.speaks(pool), precision, share, len(pool))
+    found = Pool(choices, pool).fitted(precision, share, len(pool), stay, without)
     assert error(list(found.bundle)) == pytest.approx(error(by_hand), rel=1e-12)
     own = precision + share**2 * says(choices, list(found.bundle), found.section)
     assert (choices.importance / own).sum() == pytest.approx(error(by_hand), rel=1e-12)
@@ -77,6 +81,19 @@ def test_exchanges_improve_a_poor_plan_and_tell_its_error() -> None:
     assert error < 0.8 * before
     start = Start([list(each.bundle) for each in bundles], sections=[each.section for each in bundles])
     assert Population(choices, [start], 0).errors[0] == pytest.approx(error, rel=1e-6)
+
+
+def test_a_group_that_is_missing_is_added_and_one_too_many_is_taken_out() -> None:
+    """From a bundle that is the best but for one group, exchanges find the best."""
+    choices, tables = choices_of(pc.Workload.all_kway(BINARY, 1))
+    pool = list(nearby(choices, tables))
+    best, bundles = exchanged(choices, [Lawful(tables, False)], nothing(choices), pool, 1.0)
+    (whole,) = bundles
+    spare = next(group for group in pool if group not in whole.bundle and choices.facts(group).rows == 4)
+    for near in ([*whole.bundle[1:]], [*whole.bundle, spare]):
+        changed = Population(choices, [Start([near])], 0).errors[0]
+        found, _ = exchanged(choices, [Lawful(near, whole.section)], nothing(choices), pool, 0.1)
+        assert best * (1 - 1e-9) <= found <= best * (1 + 1e-6) < changed
 
 
 def test_what_stays_is_counted_and_never_exchanged() -> None:

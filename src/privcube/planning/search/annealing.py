@@ -54,7 +54,7 @@ _LITTLE: Final = 1.002  # factor by which the error may grow when small bundles 
 _PRUNED_EVERY: Final = 10  # steps between prunings of small bundles
 _RESAMPLED: Final = 20  # times in a run that the best plans replace the worst
 _TOLD: Final = 100  # times in a run that progress is reported
-_EXCHANGES: Final = 0.15  # time for exchanges after a run, as a part of its time
+_EXCHANGES: Final = 0.3  # time for exchanges after a run, as a part of its time
 _PROMISING: Final = 1.6  # times the least error of a start: plans of another kind within it may still win
 _APART: Final = 0.6  # of a run, in which plans with and without a Gram bundle do not replace each other
 _FITTED: Final = 4  # rounds of adapting the weights of a Gram bundle each time
@@ -69,7 +69,7 @@ _GROUP: Final = 2e-6
 _RESIDUAL: Final = 60e-9
 _ENTRY: Final = 4e-9
 # Per effort: the time of a run, the plans annealed at once, and the number of runs.
-_SECONDS: Final[dict[Effort, float]] = {"fast": 0.6, "normal": 12.0, "thorough": 30.0}
+_SECONDS: Final[dict[Effort, float]] = {"fast": 0.5, "normal": 12.0, "thorough": 30.0}
 _PLANS: Final[dict[Effort, int]] = {"fast": 8, "normal": 24, "thorough": 24}
 _RUNS: Final[dict[Effort, int]] = {"fast": 1, "normal": 1, "thorough": 4}
 

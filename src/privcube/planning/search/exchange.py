@@ -6,7 +6,8 @@ their budget to a new one: if it gets their share t, the error of the plan has t
   sum_b k_b / (p_b + t^2 W_b),   p the precisions from the bundles that stay.
 The new bundle is built group by group, each time adding the group of a pool that lowers this error most, until none
 does. If the plan with settled budgets is better than before, the exchange is kept. Then the next one is tried. Bundles
-of more groups than there is time to add stay.
+of more groups than there is time to add stay. So that bundles which are nearly right need not be built again, groups
+are also added to a bundle as it is, and to one that has lost a single group.
 
 See THEORY section 3.2.
 """
@@ -14,13 +15,13 @@ See THEORY section 3.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, islice
+from itertools import combinations, islice, zip_longest
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
-from privcube.planning.search.closed_form import NEVER, Choice, Choices, Facts, drawable_shares, terms
+from privcube.planning.search.closed_form import NEVER, Choice, Choices, drawable_shares, terms
 from privcube.progress import Check, never
 
 # Prices in seconds of a group added to a bundle: per entry of pool x residuals, per group of the pool, and by itself;
@@ -57,24 +58,26 @@ def exchanged(
     """
     pool = list(islice(pool, max(1, int((seconds / _JOINS - _JOIN) / (ENTRY * choices.residuals + _OF_POOL)))))
     join = _JOIN + len(pool) * (ENTRY * choices.residuals + _OF_POOL)
-    speaks = choices.speaks(pool)
+    material = Pool(choices, pool)
     bundles, kept = list(plan), len(fixed)
     says = np.concatenate([fixed, *(choices.strengths_of(*each)[None] for each in bundles)])
     least = np.array([0.0] * kept + [_least_share(choices, each) for each in bundles])
     error, shares = _settled(choices, says, np.ones(kept + len(bundles)), least)
-    untried = _ones_and_pairs(shares[kept:])
-    while seconds > 0 and (gone := next(untried, None)) is not None:
+    untried = _gaps(bundles, shares[kept:], material)
+    while seconds > 0 and (gap := next(untried, None)) is not None:
         check()
         most = int(seconds / join)  # groups that there is time to add
-        if sum(len(bundles[at].bundle) for at in gone) > most:
+        if sum(len(bundles[at].bundle) for at in gap.gone) - len(gap.stay) > most:
             seconds -= _PASSED
             continue
-        stay = np.setdiff1d(np.arange(len(bundles)), gone)
-        left = np.concatenate([np.arange(kept), kept + stay])
-        share = float(shares[kept + gone].sum())
-        fitting = fitted(choices, pool, speaks, shares[left] ** 2 @ says[left], share, most)
-        seconds -= join * (len(fitting.bundle) + 1) + SETTLING * says.size
-        others = [*(bundles[at] for at in stay), fitting]
+        rest = np.setdiff1d(np.arange(len(bundles)), gap.gone)
+        left = np.concatenate([np.arange(kept), kept + rest])
+        share = float(shares[kept + gap.gone].sum())
+        fitting = material.fitted(shares[left] ** 2 @ says[left], share, len(gap.stay) + most, gap.stay, gap.without)
+        seconds -= join * (len(fitting.bundle) - len(gap.stay) + 1) + SETTLING * says.size
+        if not fitting.bundle:
+            continue
+        others = [*(bundles[at] for at in rest), fitting]
         other_says = np.concatenate([says[left], choices.strengths_of(*fitting)[None]])
         other_least = np.append(least[left], _least_share(choices, fitting))
         tried = _settled(choices, other_says, np.append(shares[left], share), other_least)
@@ -84,7 +87,7 @@ def exchanged(
             left = np.concatenate([np.arange(kept), kept + worth])
             says, least = other_says[left], other_least[left]
             error, shares = _settled(choices, says, tried[1][left], least)
-            untried = _ones_and_pairs(shares[kept:])
+            untried = _gaps(bundles, shares[kept:], material)
     return error, bundles
 
 
@@ -102,37 +105,62 @@ def nearby(choices: Choices, groups: Iterable[Choice]) -> Iterator[Choice]:
                     yield other
 
 
-def fitted(
-    choices: Choices, pool: Sequence[Choice], speaks: Floats, precision: Floats, share: float, most: int
-) -> Lawful:
-    """The bundle for a share of the budget that best complements a given precision, of at most so many groups."""
-    facts = [choices.facts(group) for group in pool]
-    rows = np.array([fact.rows for fact in facts], dtype=np.float64)
-    own: list[Facts] = []
-    parts = np.stack([rows, np.ones(len(rows)), 1 / rows], axis=1)[:, :, None] * speaks[:, None, :]
-    taken: list[int] = []
-    shared, sums, error, section = -1, np.zeros((3, choices.residuals)), np.inf, False
-    while len(taken) < min(most, len(pool)):
-        shapes, places = choices.shapes_with(shared, own, facts)
-        added = terms(sums + parts, [shapes[place][0] for place in places])
-        laws: list[Floats] = []
-        for law in zip(*shapes, strict=True):
-            if not laws or any(shape.told != -1 for shape in law):
-                precisions = choices.of_shapes(added.copy(), [law[place] for place in places])
-                precisions *= share**2
-                precisions += precision
-                np.maximum(precisions, NEVER, out=precisions)
-                laws.append(np.divide(choices.importance, precisions, out=precisions).sum(axis=1))
-        errors = np.minimum(laws[0], laws[-1])
-        errors[taken] = np.inf
-        best = int(np.argmin(errors))
-        if errors[best] >= error:
-            break
-        taken.append(best)
-        error, section = float(errors[best]), bool(laws[-1][best] < laws[0][best])
-        own.append(facts[best])
-        shared, sums = shared & facts[best].shared, sums + parts[best]
-    return Lawful([pool[at] for at in taken], section)
+class Pool:
+    """Groups that bundles are built of, and what they say about every residual."""
+
+    def __init__(self, choices: Choices, pool: Sequence[Choice]) -> None:
+        self._choices, self._pool = choices, pool
+        self._place = {group: at for at, group in enumerate(pool)}
+        self._facts = [choices.facts(group) for group in pool]
+        rows = np.array([fact.rows for fact in self._facts], dtype=np.float64)
+        speaks = choices.speaks(pool)
+        self._parts = np.stack([rows, np.ones(len(rows)), 1 / rows], axis=1)[:, :, None] * speaks[:, None, :]
+
+    def places(self, groups: Sequence[Choice]) -> list[int] | None:
+        """Where some groups are in the pool; None if one is not there."""
+        found = [self._place.get(group, -1) for group in groups]
+        return None if -1 in found else found
+
+    def fitted(
+        self, precision: Floats, share: float, most: int, stay: Sequence[int] = (), without: Sequence[int] = ()
+    ) -> Lawful:
+        """The bundle for a share of the budget that best complements a given precision, of at most so many groups.
+
+        It starts from the groups that stay, and has none of those that it must do without.
+        """
+        choices, taken = self._choices, list(stay)
+        own = [self._facts[at] for at in taken]
+        shared, sums, section, error = -1, self._parts[taken].sum(axis=0), False, np.inf
+        for fact in own:
+            shared &= fact.shared
+        if own:
+            bundle = [self._pool[at] for at in taken]
+            both = [self._error(precision + share**2 * choices.strengths_of(bundle, law)) for law in (False, True)]
+            error, section = min(both), both[1] < both[0]
+        while len(taken) < min(most, len(self._pool)):
+            shapes, places = choices.shapes_with(shared, own, self._facts)
+            added = terms(sums + self._parts, [shapes[place][0] for place in places])
+            laws: list[Floats] = []
+            for law in zip(*shapes, strict=True):
+                if not laws or any(shape.told != -1 for shape in law):
+                    precisions = choices.of_shapes(added.copy(), [law[place] for place in places])
+                    precisions *= share**2
+                    precisions += precision
+                    np.maximum(precisions, NEVER, out=precisions)
+                    laws.append(np.divide(choices.importance, precisions, out=precisions).sum(axis=1))
+            errors = np.minimum(laws[0], laws[-1])
+            errors[np.array([*taken, *without], dtype=np.int64)] = np.inf
+            best = int(np.argmin(errors))
+            if errors[best] >= error:
+                break
+            taken.append(best)
+            error, section = float(errors[best]), bool(laws[-1][best] < laws[0][best])
+            own.append(self._facts[best])
+            shared, sums = shared & self._facts[best].shared, sums + self._parts[best]
+        return Lawful([self._pool[at] for at in taken], section)
+
+    def _error(self, precision: Floats) -> float:
+        return float((self._choices.importance / np.maximum(precision, NEVER)).sum())
 
 
 def _least_share(choices: Choices, each: Lawful) -> float:
@@ -146,9 +174,27 @@ def _settled(choices: Choices, says: Floats, shares: Floats, least: Floats) -> t
     return float(errors[0]), found[0]
 
 
-def _ones_and_pairs(shares: Floats) -> Iterator[Integers]:
-    """Bundles to remove: each one, then each pair, those with the smallest shares first."""
-    order = np.argsort(shares, kind="stable")
-    for count in (1, 2):
-        for gone in combinations(order.tolist(), count):
-            yield np.array(gone)
+class _Gap(NamedTuple):
+    """What an exchange takes out: whole bundles, or at most one group of a bundle; the others of it stay."""
+
+    gone: Integers  # bundles
+    stay: Sequence[int] = ()  # places in the pool
+    without: Sequence[int] = ()
+
+
+def _gaps(bundles: Sequence[Lawful], shares: Floats, pool: Pool) -> Iterator[_Gap]:
+    """What to take out: each bundle; of each, nothing; pairs and single groups in turn; the smallest shares first."""
+    order = np.argsort(shares, kind="stable").tolist()
+    yield from (_Gap(np.array([at])) for at in order)
+    found = [(np.array([at]), pool.places(bundles[at].bundle)) for at in order]
+    whole = [(at, places) for at, places in found if places is not None]
+    yield from (_Gap(at, places) for at, places in whole)
+    pairs = (_Gap(np.array(pair)) for pair in combinations(order, 2))
+    groups = (
+        _Gap(at, [place for place in places if place != gone], [gone])
+        for at, places in whole
+        if len(places) > 1
+        for gone in places
+    )
+    for both in zip_longest(pairs, groups):
+        yield from filter(None, both)
