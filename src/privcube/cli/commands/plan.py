@@ -12,7 +12,6 @@ import click
 from privcube.cli import completion
 from privcube.cli.files import write_new
 from privcube.cli.output import count_of, percent, say, say_columns, say_json, say_warning
-from privcube.model.amounts import error_text
 
 if TYPE_CHECKING:
     from privcube.cli.expectations import Needed
@@ -180,6 +179,7 @@ def show_plan(made: Plan, *, drafts: tuple[str, ...] = (), most_tables: int = 20
     """Print a plan for people; `most_tables=0` lists all tables."""
     from privcube.accuracy.predictor import drawn_table_variances
     from privcube.cli.measure_hints import measure_hints
+    from privcube.model.amounts import error_text
     from privcube.model.measures.measure import measure_of, scale_of
     from privcube.model.workload import table_cells, table_name
 
@@ -245,7 +245,7 @@ def show_warnings(warnings: list[str]) -> None:
 
 def _show_hint(made: Plan) -> None:
     """Say so if a small delta would make the tables far more accurate."""
-    from privcube.model.amounts import shown
+    from privcube.model.amounts import error_text, shown
     from privcube.planning.hints import with_delta
 
     other = with_delta(made)
@@ -351,6 +351,8 @@ def _amounts(named: dict[str, str]) -> str:
 
 
 def _show_accuracy(found: dict[str, Any], most_tables: int) -> None:
+    from privcube.model.amounts import error_text
+
     say()
     lines, fitted = found["targets"], found["needed_by_a_plan_made_for_it"]
     wanted = {(line["confidence"], line["wanted_margin"]) for line in lines}

@@ -11,7 +11,6 @@ import click
 
 from privcube.cli import completion
 from privcube.cli.output import count_of, say, say_columns, say_json, say_prose, terminal_width
-from privcube.model.amounts import error_text
 
 if TYPE_CHECKING:
     from privcube.released.presentation.tables import PublishedTable
@@ -95,6 +94,7 @@ def show(
 
 
 def _list(release: Release, rows: int, as_json: bool) -> None:
+    from privcube.model.amounts import error_text
     from privcube.model.workload import table_cells, table_name
     from privcube.planning.targets import std_errors
 

@@ -33,10 +33,11 @@ from numpy.typing import NDArray
 
 from privcube.algebra.lattice import Floats, Integers
 from privcube.model.options import Effort
-from privcube.planning.search.closed_form import NEVER, Bundle, Choices, Shape, drawable_shares, terms
+from privcube.planning.search.closed_form import Bundle, Choices, Shape, terms
 from privcube.planning.search.exchange import SETTLING, Lawful, exchanged, nearby
 from privcube.planning.search.gram import GramColumn
 from privcube.planning.search.moves import Change, Moves
+from privcube.planning.search.shares import NEVER, drawable_shares
 from privcube.planning.search.starts import MOST_ROWS
 from privcube.progress import PLANNING, Check, Enough, InTurn, Progress
 

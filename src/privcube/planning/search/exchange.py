@@ -21,7 +21,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from privcube.algebra.lattice import Floats, Integers
-from privcube.planning.search.closed_form import NEVER, Choice, Choices, drawable_shares, terms
+from privcube.planning.search.closed_form import Choice, Choices, terms
+from privcube.planning.search.shares import NEVER, drawable_shares
 from privcube.progress import Check, never
 
 # Prices in seconds of a group added to a bundle: per entry of pool x residuals, per group of the pool, and by itself;

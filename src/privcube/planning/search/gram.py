@@ -28,7 +28,8 @@ from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup, group_rows
 from privcube.model.noise.bundles import MOST_COORDINATES, Gram
 from privcube.model.slices import Slicing
-from privcube.planning.search.closed_form import NEVER, Choices
+from privcube.planning.search.closed_form import Choices
+from privcube.planning.search.shares import NEVER
 
 Block = tuple[int, int]  # axis, level
 

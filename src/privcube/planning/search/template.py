@@ -30,7 +30,8 @@ from privcube.algebra.lattice import Floats
 from privcube.algebra.lbfgs import lbfgs
 from privcube.model.frame import Frame
 from privcube.model.groups import GroupPart, QueryGroup
-from privcube.planning.search.closed_form import NEVER, Choices
+from privcube.planning.search.closed_form import Choices
+from privcube.planning.search.shares import NEVER
 from privcube.planning.search.starts import MOST_ROWS
 from privcube.progress import Check, never
 
