@@ -134,7 +134,7 @@ def test_a_file_with_semicolons(said: Said, refused_here: Said, tmp_path: Path) 
     (tmp_path / "spec.toml").write_text(confirmed, encoding="utf-8")
     told = said("check", "spec.toml")
     assert "separator ';', decimal ','" in told
-    assert "Persons     200 in column Patient, with up to 2 rows; 0 have more than 2" in told
+    assert "Persons     200 in column Patient, with up to 2 rows each; 0 have more than 2" in told
     assert "Release     would not stop" in told
     published = said("release", "spec.toml", "--effort", "fast")
     assert "created for data set patienten-marz with total epsilon = 4" in published
