@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import privcube as pc
 from privcube.model.options import PlanOptions
-from privcube.planning import candidates
+from privcube.planning import candidates, searched
 from privcube.planning.bounds.screening import least_error, seconds
 from privcube.planning.search import annealing, search
 from privcube.planning.search.narrow import drawn_error
@@ -165,6 +165,36 @@ def test_more_effort_is_never_worse(workload: pc.Workload, epsilon: str, objecti
     assert errors[1] <= errors[0] * (1 + 1e-9)
     assert errors[2] <= errors[1] * (1 + 1e-9)
     assert [each.options.effort for each in made] == ["fast", "normal", "thorough"]
+
+
+@pytest.mark.usefixtures("_short_efforts")
+@pytest.mark.parametrize("widths", [{"fast": (2,), "normal": (2,)}, {"fast": (2,), "normal": (2, 3, 4)}])
+def test_more_effort_on_trees_begins_with_the_searches_of_less(
+    monkeypatch: pytest.MonkeyPatch, widths: dict[str, tuple[int, ...]]
+) -> None:
+    """Searches with other parts of the time, or on other trees, would find other plans, and perhaps worse ones."""
+    calls: list[tuple[Any, ...]] = []
+    real = searched.search_plan
+
+    def called(*given: Any, also: Any, part: float, **others: Any) -> pc.Plan:
+        made = real(*given, also=also, part=part, **others)
+        calls.append((given[2].effort, given[3], [each.weighted_variance for each in also], part, made))
+        return made
+
+    monkeypatch.setattr(searched, "widths_in_time", lambda workload, guarantee, effort: widths[effort])
+    monkeypatch.setattr(searched, "search_plan", called)
+    workload = pc.Workload.ranges(pc.Schema.from_sizes({"age": 81}), ["age"])
+    fast = pc.plan(workload, pc.PureDP(1), "search")
+    begun = [call[:4] for call in calls]
+    assert len(begun) == 2  # without a tree and on one
+    made = pc.plan(workload, pc.PureDP(1), "search", effort="normal")
+    assert [call[:4] for call in calls[2:4]] == begun
+    on_fast_tree, (effort, frame, also, *_) = calls[3], calls[4]
+    assert len(calls) == 5
+    assert effort == "normal"
+    assert (frame == on_fast_tree[1]) == (widths["fast"] == widths["normal"])
+    assert (on_fast_tree[4].weighted_variance in also) == (frame == on_fast_tree[1])
+    assert made.weighted_variance <= fast.weighted_variance
 
 
 @pytest.mark.usefixtures("_short_efforts")

@@ -1,7 +1,8 @@
 """The plan that a search finds, on natural axes and on trees, with more and more effort. Zone: PUBLIC.
 
 More effort is never worse. A search of normal effort starts from the plan of a fast one, and a thorough one from that
-of a normal one; each keeps the earlier plan if it finds none better.
+of a normal one; each keeps the earlier plan if it finds none better. More effort may find a better tree, on which a
+search may yet end with a worse plan; so the plan on the earlier tree is kept, too.
 
 Where noise is narrow, plans are compared by the variance that is drawn, and one with noise on sections is tried with
 max-norm noise as well (`privcube.planning.search.narrow`).
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final, get_args
+from typing import Final, NamedTuple, get_args
 
 from privcube.errors import PlanError
 from privcube.model.frame import Frame
@@ -24,11 +25,13 @@ from privcube.model.workload import Workload
 from privcube.planning.bounds.screening import SECONDS, Prices
 from privcube.planning.frames import frames
 from privcube.planning.search.narrow import is_narrow, judge, off_sections
+from privcube.planning.search.ranking import KnownStarts
 from privcube.planning.search.search import is_searched, known_starts, search_plan
 from privcube.planning.trees import best_tree, branchings, promising
 from privcube.progress import Enough, InTurn, Progress, silent
 
 _FOR_TREES: Final = 0.5  # of the time for strategies, for trees of several branchings
+_ON_TREES: Final[dict[Effort, float]] = {"fast": 0.5, "normal": 0.9, "thorough": 0.9}  # of the time for a search
 LONGER: Final[dict[Effort, int]] = {"fast": 1, "normal": 12, "thorough": 140}  # about how long each takes
 
 
@@ -41,10 +44,19 @@ def tree_in_time(workload: Workload, guarantee: Guarantee, options: PlanOptions)
     return None
 
 
-def widths_in_time(workload: Workload, guarantee: Guarantee, effort: Effort) -> list[int]:
+def widths_in_time(workload: Workload, guarantee: Guarantee, effort: Effort) -> tuple[int, ...]:
     """The branchings of the trees that are compared in the time of an effort."""
     count = int(_FOR_TREES * SECONDS[effort] / Prices(workload, guarantee).of_tree)
-    return promising(workload, max(1, count))
+    return tuple(promising(workload, max(1, count)))
+
+
+class _Stage(NamedTuple):
+    """A search of an effort: its axes, plans on them to start from, and its part of the time of the effort."""
+
+    effort: Effort
+    frame: Frame
+    also: list[Plan]
+    part: float
 
 
 def searched(
@@ -55,53 +67,69 @@ def searched(
         raise PlanError("strategy", expected="a pure guarantee for a search over bundles", available=["residual"])
     if options.recovery != "optimal" or options.budgets == "uniform":
         raise PlanError("strategy", expected="optimal recovery and budgets for a search over bundles")
-    search = partial(_with_more_effort, workload, guarantee)
+    search = partial(_in_stages, workload, guarantee, options)
+    efforts = _efforts_up_to(options.effort)
     if tree is None:
         axes = frames(workload, guarantee)
         in_turn, plans = InTurn(progress, [1] * len(axes)), []
         for frame in axes:
-            plans.append(search(options, frame, [], 1 / len(axes), in_turn))
+            plans.append(search([_Stage(effort, frame, [], 1 / len(axes)) for effort in efforts], in_turn))
             in_turn.next()
         return min(plans, key=judge(guarantee))
-    flat, part = Frame.unpadded(workload), 0.5 if options.effort == "fast" else 0.9
-    plans = [
-        search(replace(options, effort="fast"), flat, [], 0.5, silent),
-        search(options, tree.frame, [tree], part, progress),
-    ]
-    best = min(plans, key=judge(guarantee))
-    return replace(best, options=plans[-1].options)
+    trees = _trees_of(workload, guarantee, options, tree)
+    on_trees = [_Stage(effort, trees[effort].frame, [trees[effort]], _ON_TREES[effort]) for effort in efforts]
+    flat = _Stage("fast", Frame.unpadded(workload), [], _ON_TREES["fast"])
+    return min([search([flat], silent), search(on_trees, progress)], key=judge(guarantee))
 
 
-def _with_more_effort(
-    workload: Workload,
-    guarantee: PureDP,
-    options: PlanOptions,
-    frame: Frame,
-    also: Sequence[Plan],
-    part: float,
-    progress: Progress,
+def _efforts_up_to(effort: Effort) -> list[Effort]:
+    return list(get_args(Effort)[: get_args(Effort).index(effort) + 1])
+
+
+def _trees_of(workload: Workload, guarantee: Guarantee, options: PlanOptions, tree: Plan) -> dict[Effort, Plan]:
+    """The best tree of every effort up to the one asked for, whose tree is given."""
+    trees, widths = {options.effort: tree}, {widths_in_time(workload, guarantee, options.effort): tree}
+    for effort in _efforts_up_to(options.effort)[:-1]:
+        own = widths_in_time(workload, guarantee, effort)
+        if own not in widths:
+            widths[own] = tree_in_time(workload, guarantee, replace(options, effort=effort)) or tree
+        trees[effort] = widths[own]
+    return trees
+
+
+def _in_stages(
+    workload: Workload, guarantee: PureDP, options: PlanOptions, stages: Sequence[_Stage], progress: Progress
 ) -> Plan:
-    """The best plan of searches with more and more effort, each from the plan before, in a part of their time."""
+    """The best plan of searches with more and more effort, each from the plan before, if that has the same axes."""
     error = judge(guarantee)
-    efforts = get_args(Effort)[: get_args(Effort).index(options.effort) + 1]
-    in_turn = InTurn(progress, [LONGER[effort] for effort in efforts])
+    in_turn = InTurn(progress, [LONGER[stage.effort] for stage in stages])
     plans: list[Plan] = []
-    worked_out = known_starts(workload, guarantee, frame) if is_searched(workload, frame) else None
-    for effort in efforts:
-        if not in_turn.stopped:
-            again = replace(options, effort=effort)
-            known = [*plans[-1:], *also]
-            try:
-                found = search_plan(
-                    workload, guarantee, again, frame, also=known, part=part, known=worked_out, progress=in_turn
+    worked_out: dict[Frame, KnownStarts | None] = {}
+    for effort, frame, also, part in stages:
+        if in_turn.stopped:
+            break
+        if frame not in worked_out:
+            worked_out[frame] = known_starts(workload, guarantee, frame) if is_searched(workload, frame) else None
+        known = [*[made for made in plans[-1:] if made.frame == frame], *also]
+        try:
+            plans.append(
+                search_plan(
+                    workload,
+                    guarantee,
+                    replace(options, effort=effort),
+                    frame,
+                    also=known,
+                    part=part,
+                    known=worked_out[frame],
+                    progress=in_turn,
                 )
-                plans.append(found)
-            except Enough:
-                if not known:
-                    raise
-                plans = plans or known
-            plans = sorted(plans, key=error, reverse=True)
-            in_turn.next()
+            )
+        except Enough:
+            plans = plans or known
+            if not plans:
+                raise
+        plans = sorted(plans, key=error, reverse=True)
+        in_turn.next()
     if is_narrow(guarantee) and "section" in plans[-1].noise_laws:
         with suppress(PlanError):
             plans = sorted([*plans, off_sections(plans[-1])], key=error, reverse=True)
