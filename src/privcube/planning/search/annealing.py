@@ -48,6 +48,7 @@ _ROUNDS: Final = 2  # of adapting budgets after a change: too few to settle, but
 SETTLED: Final = 60  # rounds of adapting budgets for a start, enough to settle them
 _SETTLED_FIRST: Final = 0.5  # of a run's time at most, for settling the plans that it starts from
 SETTLING_START: Final = 400e-9  # seconds per entry of bundles x residuals
+_LEAST_STEPS: Final = 1_000  # of a run: where they take long, fewer plans are annealed side by side
 _FREE: Final = 2  # empty places kept for new bundles
 _NEW_SHARE: Final = 0.05  # of the budget, for a new bundle before budgets are adapted
 _SMALL_SHARE: Final = 4e-3  # of the budget: bundles below it are candidates for dropping
@@ -70,7 +71,7 @@ _GROUP: Final = 2e-6
 _RESIDUAL: Final = 60e-9
 _ENTRY: Final = 4e-9
 # Per effort: the time of a run, the plans annealed at once, and the number of runs.
-_SECONDS: Final[dict[Effort, float]] = {"fast": 0.58, "normal": 12.0, "thorough": 30.0}
+_SECONDS: Final[dict[Effort, float]] = {"fast": 0.58, "normal": 10.5, "thorough": 30.0}
 _PLANS: Final[dict[Effort, int]] = {"fast": 8, "normal": 24, "thorough": 24}
 _RUNS: Final[dict[Effort, int]] = {"fast": 1, "normal": 1, "thorough": 4}
 
@@ -116,7 +117,8 @@ def annealed(
     seconds = part * _SECONDS[effort] * min(1.0, choices.residuals / _FEW)
     for run in range(_RUNS[effort]):
         most = seconds * _SETTLED_FIRST / SETTLING_START / choices.residuals  # bundles of all plans
-        plans = max(1, min(_PLANS[effort], int(most / max(1, len(best.bundles)))))
+        entries = max(1, len(best.bundles)) * choices.residuals  # of a plan
+        plans = max(1, min(_PLANS[effort], int(seconds / _LEAST_STEPS / _ENTRY / entries)))
         fitting = [each for each in candidates if plans * len(each.bundles) <= most]
         used = [best.start, *(each.start for each in _both_kinds(fitting, max(4, plans // 2)))]
         population = Population(choices, [used[at % len(used)] for at in range(plans)], _FREE, seed=run)
@@ -275,7 +277,7 @@ class Population:
         """
         whole = [shape for shape, _ in shapes]
         sections = np.array([shape.told != -1 for _, shape in shapes])
-        added = terms(sums, whole)
+        added = terms(sums, [shape.slices for shape in whole])
         if not sections.any():
             return self._choices.of_shapes(added, whole), sections
         which = np.flatnonzero(sections)

@@ -27,7 +27,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from itertools import pairwise
+from math import inf, log, prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -59,7 +60,7 @@ def _grid() -> tuple[Floats, Floats]:
 _T, _STEPS = _grid()
 
 
-def _spread(logs: Floats) -> Floats:
+def spread(logs: Floats) -> Floats:
     """E t^2 for the logarithms of densities of t, in the last axis."""
     density = _STEPS * np.exp(logs - logs[..., :1])
     return np.asarray(density @ _T**2 / density.sum(axis=-1))
@@ -144,12 +145,16 @@ class Choices:
             self._facts[choice] = found
         return found
 
-    def slices(self, bundle: Iterable[Choice]) -> int:
-        """How many slices a bundle has."""
+    def shared(self, bundle: Iterable[Choice]) -> int:
+        """The levels of the cells that every row of every group of a bundle lies in."""
         shared = -1
         for choice in bundle:
             shared &= self.facts(choice).shared
-        return self.slices_of(shared)
+        return shared
+
+    def slices(self, bundle: Iterable[Choice]) -> int:
+        """How many slices a bundle has."""
+        return self.slices_of(self.shared(bundle))
 
     def slices_of(self, shared: int) -> int:
         """How many slices the shared cells of these levels make."""
@@ -161,6 +166,14 @@ class Choices:
                 found *= self.frame.sizes[axis][(shared >> first & (1 << levels) - 1).bit_count()]
             self._slices[shared] = found
         return found
+
+    def cells_by_level(self, shared: int) -> Floats:
+        """Numbers, one per level, whose inner products are the logarithms of the slices that two masks share."""
+        found = []
+        for axis, first in enumerate(_first_bits(self.frame)):
+            for level, (coarse, fine) in enumerate(pairwise(self.frame.sizes[axis])):
+                found.append(log(fine / coarse) ** 0.5 if shared >> first + level & 1 else 0.0)
+        return np.array(found)
 
     def speaks(self, choices: Sequence[Choice]) -> NDArray[np.float64]:
         """Group x residual: 1 if the group covers the residual, else 0."""
@@ -237,7 +250,7 @@ class Choices:
         key = tuple(sorted(cells))
         found = self._spreads.get(key)
         if found is None:
-            found = self._spreads[key] = float(_spread(self._volume(cells)))
+            found = self._spreads[key] = float(spread(self.volume(cells)))
         return found
 
     def shapes_with(
@@ -259,7 +272,7 @@ class Choices:
                 slices = self.slices_of(both)
                 cells = [fact.rows // slices for fact in own if not fact.must and fact.rows > slices]
                 free = sum([fact.rows for fact in own if fact.must])
-                volume = self._volume(cells) if max(cells, default=0) <= LARGEST_SECTION else _T  # if too large: unused
+                volume = self.volume(cells) if max(cells, default=0) <= LARGEST_SECTION else _T  # if too large: unused
                 before[both] = slices, cells, sum([fact.rows for fact in own]), free, volume
             slices, cells, all_rows, free, volume = before[both]
             whole = Shape(slices, (all_rows + rows) / slices, -1, 0.0)
@@ -271,12 +284,12 @@ class Choices:
                 logs.append(volume + self._volume_of(added) if added else volume)
             found.append((whole, whole))
         if sections:
-            for (at, shape), spread in zip(sections, _spread(np.array(logs)).tolist(), strict=True):
-                total = 1 / (shape.slices * (shape.dimension + 1) * (shape.dimension + 2) * spread)
+            for (at, shape), square in zip(sections, spread(np.array(logs)).tolist(), strict=True):
+                total = 1 / (shape.slices * (shape.dimension + 1) * (shape.dimension + 2) * square)
                 found[at] = found[at][0], shape._replace(total=total)
         return found, places
 
-    def _volume(self, cells: Sequence[int]) -> Floats:
+    def volume(self, cells: Sequence[int]) -> Floats:
         """The logarithm of the density of t on the section of groups of these sizes."""
         logs = np.zeros_like(_T)
         for size, groups in Counter(cells).items():
@@ -306,7 +319,7 @@ class Choices:
 
     def strengths(self, sums: Floats, shapes: Sequence[Shape]) -> Floats:
         """W of bundles from their three sums and their shapes; 0 if a bundle is empty."""
-        return self.of_shapes(terms(sums, shapes), shapes)
+        return self.of_shapes(terms(sums, [shape.slices for shape in shapes]), shapes)
 
     def of_shapes(self, found: Floats, shapes: Sequence[Shape]) -> Floats:
         """W of bundles from the terms of their groups, added up; these are overwritten."""
@@ -335,12 +348,12 @@ class Choices:
         return tuple(numbers)
 
 
-def terms(sums: Floats, shapes: Sequence[Shape]) -> Floats:
+def terms(sums: Floats, slices: Sequence[float] | Floats) -> Floats:
     """The terms n / s^2 + 3/s + 2/n, added up over the groups of each bundle; the same under both laws."""
-    slices = np.array([shape[0] for shape in shapes], dtype=np.float64)[:, None]
-    found = sums[:, 0] / slices**2
+    s = np.asarray(slices, dtype=np.float64)[:, None]
+    found = sums[:, 0] / s**2
     part = 3 * sums[:, 1]
-    part /= slices
+    part /= s
     found += part
     found += np.multiply(sums[:, 2], 2.0, out=part)
     return np.asarray(found)

@@ -140,7 +140,7 @@ class Pool:
             error, section = min(both), both[1] < both[0]
         while len(taken) < min(most, len(self._pool)):
             shapes, places = choices.shapes_with(shared, own, self._facts)
-            added = terms(sums + self._parts, [shapes[place][0] for place in places])
+            added = terms(sums + self._parts, [shapes[place][0].slices for place in places])
             laws: list[Floats] = []
             for law in zip(*shapes, strict=True):
                 if not laws or any(shape.told != -1 for shape in law):

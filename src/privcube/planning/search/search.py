@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice, zip_longest
 from typing import Final
 
 import numpy as np
@@ -31,6 +31,7 @@ from privcube.planning.search.annealing import Found, Start, annealed, seconds_o
 from privcube.planning.search.closed_form import Bundle, Choices
 from privcube.planning.search.gram import GramColumn, GramForm, gram_columns
 from privcube.planning.search.large import bundlings
+from privcube.planning.search.merging import merged
 from privcube.planning.search.ranking import KnownStarts, ranked
 from privcube.planning.search.starts import MOST_ENTRIES, MOST_GROUPS, residual_groups, stars, starts
 from privcube.planning.search.template import is_small, template
@@ -47,6 +48,8 @@ _MOST_GRAMS: Final = 10  # Gram bundles to start from
 _MOST_BESIDE: Final = 3  # of the best plans without a Gram bundle that are tried beside one
 _BETTER: Final = 0.98  # times the error of the best start without a Gram bundle: what one with it must stay below
 _STARTS: Final[dict[Effort, float]] = {"fast": 0.3, "normal": 1.5, "thorough": 5.0}  # seconds for comparing starts
+_MERGING: Final[dict[Effort, float]] = {"fast": 0.4, "normal": 4.0, "thorough": 10.0}  # seconds for merging bundles
+_MOST_MERGED: Final = 8  # plans whose bundles are merged
 _LEAST_FOR_STARTS: Final = 0.15  # seconds: however short a search, its plan is no worse than simple ones
 _TEMPLATE: Final = 0.3  # time for the template, as a part of the time of a run
 _MANY_TABLES: Final = 600  # greedy coverings of more take longer than a fast search
@@ -90,6 +93,9 @@ def search_plan(
     first = sorted([*ranked(known, before), *by_law], key=lambda each: each.error)
     candidates = sorted(
         [*first, *_beside_gram(known, workload, first, time_for_starts, check)], key=lambda each: each.error
+    )
+    candidates = sorted(
+        [*candidates, *_merged(known, candidates, part * _MERGING[options.effort], check)], key=lambda each: each.error
     )
     found = annealed(choices, candidates, options.effort, progress, part) if part else candidates[0]
     make = partial(plan_of, workload, guarantee, options)
@@ -143,6 +149,19 @@ def _beside_gram(
     fits = [[start] for start in candidates if len(start.bundles) * choices.residuals <= MOST_ENTRIES]
     most = _BETTER * first[0].error  # beside a plan that has everything, a Gram bundle is at least no loss
     return [found for found in ranked(known, fits, seconds, check) if found.error < most]
+
+
+def _merged(known: KnownStarts, candidates: Sequence[Found], seconds: float, check: Check) -> list[Found]:
+    """The best candidates without and with a Gram bundle in turn, with their bundles merged as far as that helps."""
+    found: list[Found] = []
+    kinds = [[each for each in candidates if (each.gram is None) == without] for without in (True, False)]
+    for each in islice(filter(None, chain.from_iterable(zip_longest(*kinds))), _MOST_MERGED):
+        if len(each.bundles) > 1 and seconds > 0:
+            fixed = np.zeros((0, known.choices.residuals)) if each.gram is None else each.gram.says[None]
+            bundles, seconds = merged(known.choices, each.bundles, fixed, seconds, check)
+            start = Start([list(own.bundle) for own in bundles], each.gram, [own.section for own in bundles])
+            found += ranked(known, [[start]])
+    return found
 
 
 def _proposal(choices: Choices, found: Found, frame: Frame, index: WorkloadIndex, public: bool) -> Proposal:
