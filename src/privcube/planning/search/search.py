@@ -1,8 +1,8 @@
 """The best groups and bundles that a search finds, as a plan (THEORY section 3.2). Zone: PUBLIC.
 
-`starts` proposes plans that are good for some workloads, `annealing` changes them step by step, and `exchange` rebuilds
-bundles of the best one. All three judge plans by the data-independent closed form of `closed_form`. If a workload is
-too large for that, the best of a few bundlings is used (`large`).
+`starts` proposes plans that are good for some workloads, `merging` merges their bundles, `annealing` changes them step by
+step, and `exchange` rebuilds bundles of the best one. All judge plans by the data-independent closed form of
+`closed_form`. If a workload is too large for that, the best of a few bundlings is used (`large`).
 """
 
 from __future__ import annotations
