@@ -1,7 +1,7 @@
 """The best groups and bundles that a search finds, as a plan (THEORY section 3.2). Zone: PUBLIC.
 
-`starts` proposes plans that are good for some workloads, `merging` merges their bundles, `annealing` changes them step by
-step, and `exchange` rebuilds bundles of the best one. All judge plans by the data-independent closed form of
+`starts` proposes plans that are good for some workloads, `merging` merges their bundles, `annealing` changes them step
+by step, and `exchange` rebuilds bundles of the best one. All judge plans by the data-independent closed form of
 `closed_form`. If a workload is too large for that, the best of a few bundlings is used (`large`).
 """
 
