@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,6 +102,26 @@ def test_gains_are_those_of_every_merge_by_hand(name: str, data: st.DataObject) 
         by_law = [np.concatenate([says[rest], choices.strengths_of(union, law)[None]]) for law in (False, True)]
         by_hand = error(says, shares) - min(error(strengths, own) for strengths in by_law)
         assert gain == pytest.approx(by_hand, rel=1e-9, abs=1e-9 * error(says, shares))
+
+
+def test_pairs_are_looked_at_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that pairs of bundles that speak about much do not take the memory that many narrow ones may take."""
+    choices, tables = choices_of(workloads()["wide"])
+    start = [Lawful(tables[:9], False), Lawful([(1,) * 7], False), *(Lawful([table], False) for table in tables[9:])]
+    work = merging._Merging.of(choices, start, nothing(choices))
+    pairs = work.nearest(10**6)
+    at_once = work.gains(pairs)
+    taken, real = [], merging._Merging._gains
+
+    def noted(self: merging._Merging, *given: Any) -> Floats:
+        taken.append((len(given[0]), given[2].size + given[3].size))
+        return real(self, *given)
+
+    monkeypatch.setattr(merging, "_AT_ONCE", 200)
+    monkeypatch.setattr(merging._Merging, "_gains", noted)
+    np.testing.assert_allclose(work.gains(pairs), at_once, rtol=1e-9, atol=1e-9 * work.error)
+    assert all(size <= 400 or number == 1 for number, size in taken)
+    assert sum(number for number, _ in taken) == len(pairs)
 
 
 @pytest.mark.parametrize("again", [0, 3])

@@ -126,7 +126,7 @@ class _Merging:
         counts = self._spoken.sum(axis=1)
         columns = np.full((len(counts), int(counts.max())), self.choices.residuals, dtype=np.int64)
         columns[np.arange(columns.shape[1]) < counts[:, None]] = np.nonzero(self._spoken)[1]
-        order = np.argsort(counts[one] + counts[other], kind="stable")
+        order = np.argsort(-counts[one] - counts[other], kind="stable")  # the first of some is the widest
         found, start = np.zeros(len(pairs)), 0
         while start < len(order):
             width = int(counts[one[order[start]]] + counts[other[order[start]]])
