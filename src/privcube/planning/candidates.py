@@ -43,8 +43,7 @@ _CHEAP: Final = 0.05
 def least_total(workload: Workload, guarantee: Guarantee, options: PlanOptions, progress: Progress) -> Plan:
     """The plan of a strategy; "auto" picks the candidate with the least weighted total variance."""
     if options.strategy == "auto":
-        best = candidates(workload, guarantee, options, progress).best
-        return with_drawn_shares(best) if options.budgets != "uniform" else best
+        return candidates(workload, guarantee, options, progress).best
     if options.strategy == "search":
         return searched(workload, guarantee, options, progress, tree_in_time(workload, guarantee, options))
     if options.strategy not in STRATEGIES:
@@ -66,7 +65,7 @@ def candidates(workload: Workload, guarantee: Guarantee, options: PlanOptions, p
     blocks are where they fit in memory, if records are added or removed (THEORY sections 12 and 12.1).
     """
     narrow = is_narrow(guarantee)
-    tried = Candidates(judge(guarantee))
+    tried = Candidates(judge(guarantee), (lambda made: made) if options.budgets == "uniform" else with_drawn_shares)
     best_steps = options.budgets != "uniform" and options.recovery == "optimal"
     pure, ranges = isinstance(guarantee, PureDP), bool(branchings(workload))
     searching = pure and best_steps

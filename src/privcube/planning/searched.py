@@ -5,7 +5,8 @@ of a normal one; each keeps the earlier plan if it finds none better. More effor
 search may yet end with a worse plan; so the plan on the earlier tree is kept, too.
 
 Where noise is narrow, plans are compared by the variance that is drawn, and one with noise on sections is tried with
-max-norm noise as well (`privcube.planning.search.narrow`).
+max-norm noise as well (`privcube.planning.search.narrow`). This is done after every search: of two plans the worse one
+may become the better one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from privcube.model.privacy.guarantee import Guarantee, PureDP
 from privcube.model.workload import Workload
 from privcube.planning.bounds.screening import SECONDS, Prices
 from privcube.planning.frames import frames
-from privcube.planning.search.narrow import is_narrow, judge, off_sections
+from privcube.planning.search.narrow import judge, narrowed
 from privcube.planning.search.ranking import KnownStarts
 from privcube.planning.search.search import is_searched, known_starts, search_plan
 from privcube.planning.trees import best_tree, branchings, promising
@@ -112,25 +113,21 @@ def _in_stages(
             worked_out[frame] = known_starts(workload, guarantee, frame) if is_searched(workload, frame) else None
         known = [*[made for made in plans[-1:] if made.frame == frame], *also]
         try:
-            plans.append(
-                search_plan(
-                    workload,
-                    guarantee,
-                    replace(options, effort=effort),
-                    frame,
-                    also=known,
-                    part=part,
-                    known=worked_out[frame],
-                    progress=in_turn,
-                )
+            found = search_plan(
+                workload,
+                guarantee,
+                replace(options, effort=effort),
+                frame,
+                also=known,
+                part=part,
+                known=worked_out[frame],
+                progress=in_turn,
             )
+            plans.append(narrowed(found))
         except Enough:
             plans = plans or known
             if not plans:
                 raise
         plans = sorted(plans, key=error, reverse=True)
         in_turn.next()
-    if is_narrow(guarantee) and "section" in plans[-1].noise_laws:
-        with suppress(PlanError):
-            plans = sorted([*plans, off_sections(plans[-1])], key=error, reverse=True)
     return replace(plans[-1], options=replace(plans[-1].options, effort=options.effort))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,10 +12,12 @@ from hypothesis import strategies as st
 import privcube as pc
 from privcube.accuracy.predictor import recover
 from privcube.accuracy.privacy import privacy_cost, verify_privacy
+from privcube.planning import searched
 from privcube.planning.search.narrow import (
     _discrete_laplace,
     _equal_slopes,
     drawn_error,
+    narrowed,
     off_sections,
     with_drawn_shares,
 )
@@ -71,3 +75,27 @@ def test_sections_are_left_where_max_norm_noise_is_better_as_drawn() -> None:
     assert "section" not in narrow.noise_laws
     assert off_sections(wide).weighted_variance > wide.weighted_variance  # continuous noise is never better off it
     verify_privacy(off_sections(wide))
+
+
+def test_more_effort_is_no_worse_where_a_plan_is_better_off_its_sections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan of more effort may be better than that of less on its sections, and worse than that off them."""
+    guarantee = pc.PureDP(10)
+    best = pc.plan(ADULT, guarantee, "search")
+    on_sections = replace(pc.plan(ADULT, pc.PureDP(4), "search"), guarantee=guarantee)
+    less = int(best.shares[0] * 0.9)
+    between = replace(best, shares=(less, sum(best.shares) - less))
+    assert drawn_error(off_sections(on_sections)) < drawn_error(between) < drawn_error(on_sections)
+    made = {"fast": on_sections, "normal": between}
+    monkeypatch.setattr(searched, "search_plan", lambda *given, **_: made[given[2].effort])
+    fast, normal = (pc.plan(ADULT, guarantee, "search", effort=effort) for effort in ("fast", "normal"))
+    assert drawn_error(normal) == drawn_error(fast) == pytest.approx(drawn_error(off_sections(on_sections)))
+
+
+def test_plans_are_compared_with_the_shares_that_they_get() -> None:
+    """Candidates that only shares for the error as drawn make the best."""
+    found, guarantee = [], pc.PureDP(12)
+    for strategy in ("marginals", "hierarchy", "clusters", "base_counts"):
+        made = pc.plan(WIDE, guarantee, strategy)
+        found.append(drawn_error(with_drawn_shares(made)))
+        assert narrowed(made) == with_drawn_shares(made)
+    assert drawn_error(pc.plan(WIDE, guarantee)) <= min(found) * (1 + 1e-9)

@@ -58,6 +58,7 @@ class Candidates:
     """The plans that "auto" chooses from, the problems of strategies that cannot be used, and those left out."""
 
     error: Callable[[Plan], float]
+    finish: Callable[[Plan], Plan]  # what is done with every plan before it is compared
     found: list[tuple[float, Plan]] = field(default_factory=list)
     problems: list[PlanError] = field(default_factory=list)
     left_out: dict[Strategy, PlanError] = field(default_factory=dict)
@@ -65,7 +66,7 @@ class Candidates:
     def attempt(self, make: Callable[[], Plan]) -> None:
         """Make a plan, or keep the problem."""
         try:
-            made = make()
+            made = self.finish(make())
             self.found.append((self.error(made), made))
         except PlanError as problem:
             self.problems.append(problem)

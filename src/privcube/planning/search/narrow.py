@@ -10,6 +10,7 @@ So where noise may be narrow
 - the shares of single groups minimize the error as drawn (`with_drawn_shares`). Recovery weighs answers by the
   variances of continuous noise, so the error is sum_g c_g u_g, with the c_g of that recovery and u_g as drawn. Given c,
   it is convex in the shares, and the best ones have equal slopes c_g u_g'. Then c is worked out again.
+More effort is never worse only if plans are compared after all of this (`narrowed`).
 Shares of bundles stay those for continuous noise: in none of the plans tried did others gain more than 0.1 %.
 
 See THEORY section 11.
@@ -18,6 +19,7 @@ See THEORY section 11.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -26,6 +28,7 @@ import numpy as np
 from privcube.accuracy.matrix_structure import structure_of
 from privcube.accuracy.predictor import drawn_table_variances
 from privcube.algebra.lattice import Floats
+from privcube.errors import PlanError
 from privcube.model.groups import product_groups
 from privcube.model.plan import Plan
 from privcube.model.privacy.guarantee import Guarantee, PureDP
@@ -69,6 +72,17 @@ def off_sections(plan: Plan) -> Plan:
     proposal = Proposal.of_bundles(plan.frame, bundles, laws=laws)
     made = plan_of(plan.workload, plan.guarantee, replace(plan.options, budgets="iterated"), proposal)
     return replace(made, options=plan.options)
+
+
+def narrowed(plan: Plan) -> Plan:
+    """The best of a plan as it is, off sections, and with shares for the error as drawn, if noise is narrow."""
+    if not is_narrow(plan.guarantee):
+        return plan
+    plans = [plan]
+    if "section" in plan.noise_laws:
+        with suppress(PlanError):
+            plans.append(off_sections(plan))
+    return min(map(with_drawn_shares, plans), key=drawn_error)
 
 
 def with_drawn_shares(plan: Plan) -> Plan:
