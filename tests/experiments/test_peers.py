@@ -241,7 +241,8 @@ def test_the_section_has_the_numbers_of_the_files(results: Path) -> None:
 def test_losses_and_failures_are_told(results: Path, tmp_path: Path) -> None:
     rows = read_rows(results / "peers.csv")
     doctored = []
-    for row in rows:
+    for row in rows:  # a quick run has few releases, in which any system may be ahead by chance
+        row = {**row, "error in records": "5" if row["system"].startswith("privcube") else "50"}
         if row["system"] == "mbi" and row["guarantee"] == "pure":
             row = {**row, "status": OK, "error in records": "0.125", "largest disagreement": "0.01"} | {
                 "seconds": "7",
