@@ -49,6 +49,7 @@ _MOST_BESIDE: Final = 3  # of the best plans without a Gram bundle that are trie
 _BETTER: Final = 0.98  # times the error of the best start without a Gram bundle: what one with it must stay below
 _STARTS: Final[dict[Effort, float]] = {"fast": 0.3, "normal": 1.5, "thorough": 5.0}  # seconds for comparing starts
 _MERGING: Final[dict[Effort, float]] = {"fast": 0.4, "normal": 4.0, "thorough": 10.0}  # seconds for merging bundles
+_AT_NO_COST: Final = 1.0  # of these; what more is taken is missing in the search that follows
 _MOST_MERGED: Final = 8  # plans whose bundles are merged
 _LEAST_FOR_STARTS: Final = 0.15  # seconds: however short a search, its plan is no worse than simple ones
 _TEMPLATE: Final = 0.3  # time for the template, as a part of the time of a run
@@ -94,9 +95,11 @@ def search_plan(
     candidates = sorted(
         [*first, *_beside_gram(known, workload, first, time_for_starts, check)], key=lambda each: each.error
     )
-    candidates = sorted(
-        [*candidates, *_merged(known, candidates, part * _MERGING[options.effort], check)], key=lambda each: each.error
-    )
+    most = part * _MERGING[options.effort]
+    merges, left = _merged(known, candidates, most, check)
+    candidates = sorted([*candidates, *merges], key=lambda each: each.error)
+    if part:
+        part -= max(0.0, most - left - _AT_NO_COST) / seconds_of(options.effort)
     found = annealed(choices, candidates, options.effort, progress, part) if part else candidates[0]
     make = partial(plan_of, workload, guarantee, options)
     for each in (found, *candidates[:_INSTEAD]):
@@ -151,8 +154,8 @@ def _beside_gram(
     return [found for found in ranked(known, fits, seconds, check) if found.error < most]
 
 
-def _merged(known: KnownStarts, candidates: Sequence[Found], seconds: float, check: Check) -> list[Found]:
-    """The best candidates without and with a Gram bundle in turn, with their bundles merged as far as that helps."""
+def _merged(known: KnownStarts, candidates: Sequence[Found], seconds: float, check: Check) -> tuple[list[Found], float]:
+    """The best candidates without and with a Gram bundle in turn, their bundles merged; and what is left of the time."""
     found: list[Found] = []
     kinds = [[each for each in candidates if (each.gram is None) == without] for without in (True, False)]
     for each in islice(filter(None, chain.from_iterable(zip_longest(*kinds))), _MOST_MERGED):
@@ -161,7 +164,7 @@ def _merged(known: KnownStarts, candidates: Sequence[Found], seconds: float, che
             bundles, seconds = merged(known.choices, each.bundles, fixed, seconds, check)
             start = Start([list(own.bundle) for own in bundles], each.gram, [own.section for own in bundles])
             found += ranked(known, [[start]])
-    return found
+    return found, seconds
 
 
 def _proposal(choices: Choices, found: Found, frame: Frame, index: WorkloadIndex, public: bool) -> Proposal:
