@@ -155,7 +155,7 @@ def _beside_gram(
 
 
 def _merged(known: KnownStarts, candidates: Sequence[Found], seconds: float, check: Check) -> tuple[list[Found], float]:
-    """The best candidates without and with a Gram bundle in turn, their bundles merged; and what is left of the time."""
+    """The best candidates without and with a Gram bundle in turn, their bundles merged, and what is left of time."""
     found: list[Found] = []
     kinds = [[each for each in candidates if (each.gram is None) == without] for without in (True, False)]
     for each in islice(filter(None, chain.from_iterable(zip_longest(*kinds))), _MOST_MERGED):
